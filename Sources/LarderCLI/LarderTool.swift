@@ -24,6 +24,7 @@ struct LarderTool: AsyncParsableCommand {
         larder get user/17 --namespace profiles      a CBOR value is printed as JSON
         larder get 42 --key-type integer > image.png
         larder set greeting "Hello" --expires 10m
+        larder budget --bytes 512M                   for every process, at once
         larder verify /var/tmp/app && echo valid
         larder repair /var/lib/app                   salvage what is readable
         larder query Car 'year >= 2020' --sort model --limit 10
@@ -41,7 +42,7 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
+      BudgetCommand.self, VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
       QueryCommand.self, MigrateCommand.self, MigrationsCommand.self, ExportCommand.self,
       ImportCommand.self, CopyCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,

@@ -55,6 +55,28 @@ struct InspectionTests {
     }
   }
 
+  @Test func `A budget is shown, changed and lifted, and a wrong one changes nothing`() throws {
+    try withTool { (tool) throws in
+      for key in 0..<30 { _ = try tool.output("set", "\(key)", "v") }
+      let shown = try tool.output("budget")
+      #expect(shown.contains("of 256.0 MiB") && shown.contains("30, no limit"))
+      #expect(shown.contains("adaptive"))
+      let changed = try Tool.object(
+        tool.output(
+          "budget", "--bytes", "64M", "--entries", "10", "--policy", "sampledLRU", "--json"))
+      #expect(changed["budget"] as? Int == 64 << 20 && changed["entryBudget"] as? Int == 10)
+      #expect(changed["entries"] as? Int == 10 && changed["policy"] as? String == "sampledLRU")
+      for wrong in [
+        ["--bytes", "0"], ["--entries", "-1"], ["--entries", "x"], ["--policy", "lfu"],
+      ] {
+        #expect(try tool.run("budget", wrong[0], wrong[1]).status == .exited(64), "\(wrong)")
+      }
+      #expect(try tool.run("budget", "--bytes", "1K").status == .exited(70))
+      let lifted = try Tool.object(tool.output("budget", "--entries", "none", "--json"))
+      #expect(lifted["entryBudget"] is NSNull && lifted["budget"] as? Int == 64 << 20)
+    }
+  }
+
   @Test func `The statistics are those of all processes`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value", "--namespace", "n")

@@ -60,6 +60,46 @@ import Testing
     #expect(try store.verify() == [])
   }
 
+  @Test func `Limits that are set or lifted apply to a process that has the store open`() throws {
+    let store = try SharedStore(at: path, options(entries: 50))
+    let other = try SharedStore(at: path)
+    var limits = try other.limits()
+    #expect(limits == StoreLimits(budget: .megabytes(16), entryBudget: 50))
+    for key in 0..<80 { try store.setBytes([1], forKey: key) }
+    limits.entryBudget = 20
+    limits.evictionPolicy = .sampledLRU
+    try other.setLimits(limits)
+    #expect(try store.statistics().entries == 20)
+    #expect(try store.limits() == limits)
+    limits.entryBudget = nil
+    try other.setLimits(limits)
+    for key in 0..<80 { try store.setBytes([1], forKey: key) }
+    #expect(try store.statistics().entries == 80)
+    let error = #expect(throws: StoreError.self) {
+      try other.setLimits(StoreLimits(budget: .bytes(100)))
+    }
+    #expect(error?.code == .invalidOption)
+    #expect(try store.limits() == limits)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A lower budget whose process was killed is reached by later writes in steps`() throws
+  {
+    let store = try SharedStore(at: path, options(entries: 10_000))
+    try store.write { transaction in
+      for key in 0..<5000 { try transaction.setBytes([1], forKey: key) }
+    }
+    // As stored before the first step of the eviction.
+    try store.core.generation().table.entryBudget = 500
+    var sizes: [Int] = []
+    for key in 10_000..<10_006 {
+      try store.setBytes([1], forKey: key)
+      sizes.append(try store.statistics().entries)
+    }
+    #expect(sizes == [4001, 3002, 2003, 1004, 500, 500])
+    #expect(try store.verify() == [])
+  }
+
   @Test(arguments: [0, -1, 1 << 41])
   func `An entry budget outside its range is rejected`(entries: Int) throws {
     let error = #expect(throws: StoreError.self) {

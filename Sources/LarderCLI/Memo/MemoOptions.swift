@@ -140,7 +140,16 @@ struct ByteSize: CustomStringConvertible {
   init(bytes: Int) { self.bytes = bytes }
 
   init(_ text: String) throws {
-    let units: [Character: Int] = ["K": 10, "M": 20, "G": 30]
+    guard let bytes = Self.parse(text), (1...1 << 30).contains(bytes) else {
+      throw ValidationError(
+        "Invalid size \"\(text)\": the range is 1 byte to 1G. Examples: 500K, 64M, 1000000.")
+    }
+    self.bytes = bytes
+  }
+
+  /// Returns the bytes of a text such as 500K, 64M or 2T, or `nil` if it is no size below 2^60.
+  static func parse(_ text: String) -> Int? {
+    let units: [Character: Int] = ["K": 10, "M": 20, "G": 30, "T": 40]
     var digits = text.uppercased()
     if digits.hasSuffix("B") { digits.removeLast() }
     var shift = 0
@@ -148,11 +157,8 @@ struct ByteSize: CustomStringConvertible {
       shift = unit
       digits.removeLast()
     }
-    guard let number = Int(digits), number > 0, number <= (1 << 30) >> shift else {
-      throw ValidationError(
-        "Invalid size \"\(text)\": the range is 1 byte to 1G. Examples: 500K, 64M, 1000000.")
-    }
-    bytes = number << shift
+    guard let number = Int(digits), number > 0, number <= (1 << 60) >> shift else { return nil }
+    return number << shift
   }
 
   var description: String {

@@ -32,6 +32,8 @@ extension StoreTransaction {
   private static var maximumVictims: Int { 16 }
   /// The most elements of the queues that are looked at for a victim.
   private static var maximumSteps: Int { 64 }
+  /// The entries that one insert evicts at most in a store that exceeds a lower budget.
+  private static var step: Int { 1000 }
   /// The uses with which an entry of the small queue moves to the main queue.
   private static var usesToStay: Int { 2 }
 
@@ -42,11 +44,18 @@ extension StoreTransaction {
       let limit = byteLimit
       try removeExpired(limit: 256) { $0 + UInt64(cost) > limit }
     }
+    // A process that lowered a budget was killed before the store fitted it.
+    let wasOver = isOver(adding: 0, entries: 0)
+    let before = totals
+    var removed = 0
     var emptyRounds = 0
     while isOver(adding: cost, entries: 1), totals.entries > 0 {
-      let removed = try evict(
+      let count = try evict(
         wanted: victims(adding: cost, entries: 1), sparingOwn: emptyRounds < 8)
-      emptyRounds = removed == 0 ? emptyRounds + 1 : 0
+      removed += count
+      emptyRounds = count == 0 ? emptyRounds + 1 : 0
+      // The rest is left to later writes: a transaction has room for a limited number of pages.
+      if wasOver, removed >= Self.step, totals.bytes + UInt64(cost) <= before.bytes { break }
       // A cursor finds no more entries: the totals are wrong, so count again.
       if emptyRounds > 32 {
         try recount()
@@ -63,7 +72,7 @@ extension StoreTransaction {
     var emptyRounds = 0
     while isOver(adding: 0, entries: 0), totals.entries > 0, emptyRounds < 32 {
       if removed >= limit { return false }
-      let count = try evict(wanted: Self.maximumVictims, sparingOwn: false)
+      let count = try evict(wanted: victims(adding: 0, entries: 0), sparingOwn: false)
       removed += count
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
     }

@@ -41,7 +41,8 @@ extension StoreCore {
   ) throws(StoreError) -> StoreCore {
     ForkGuard.activate()
     if ForkGuard.isForkedChild { throw .usedAfterFork("open") }
-    try requireValidLimits(options, path)
+    try requireValid(
+      budget: options.budget, entryBudget: options.entryBudget, during: "open", path: path)
     #if canImport(Darwin)
       guard options.allowNonRobustLocks else {
         throw StoreError(
