@@ -118,7 +118,7 @@ struct SetCommand: ParsableCommand {
       let store = try arguments.openOrCreate()
       defer { store.close() }
       let deadline = expires.map { Expiration.after($0) } ?? .never
-      let expires = deadline.deadline(now: Timestamp.now.milliseconds)
+      let expires = try deadline.deadline(now: Timestamp.now.milliseconds)
       let content = EntryContent(
         key: encoded, codec: codec.rawValue, payload: payload, expires: expires)
       try store.core.submit(WriteRequest(.put(content), space: key.space(), key: encoded))

@@ -19,7 +19,11 @@ public struct Item<Value: Sendable>: Sendable {
   /// The value.
   public var value: Value
   /// The time from which the item is expired, or `nil` if it never expires.
-  public var expiration: Date?
+  public var expiration: Date? { didSet { rejectedLifetime = nil } }
+  /// The lifetime of zero or less that the item was created with. Storing the item is an error.
+  private var rejectedLifetime: Duration?
+
+  private enum CodingKeys: String, CodingKey { case value, expiration }
 
   /// Creates an item that expires at a date, or never if it is `nil`.
   public init(_ value: Value, expiration: Date? = nil) {
@@ -27,15 +31,22 @@ public struct Item<Value: Sendable>: Sendable {
     self.expiration = expiration
   }
 
-  /// Creates an item that expires a number of seconds from now.
+  /// Creates an item that expires a number of seconds from now. With zero or less, it has expired
+  /// already.
   public init(_ value: Value, expiresIn seconds: TimeInterval) {
     self.init(value, expiration: Date(timeIntervalSinceNow: seconds))
   }
 
   /// Creates an item that expires a duration from now.
+  ///
+  /// - Parameters:
+  ///   - value: The value.
+  ///   - duration: The lifetime. An item with a lifetime of zero or less cannot be stored:
+  ///     ``PersistentCache/subscript(item:)`` passes ``/LarderEngine/StoreError`` to `onError`.
   public init(_ value: Value, expiresIn duration: Duration) {
     let (seconds, attoseconds) = duration.components
     self.init(value, expiresIn: Double(seconds) + Double(attoseconds) / 1e18)
+    if duration <= .zero { rejectedLifetime = duration }
   }
 
   /// A Boolean value that indicates whether the item has not expired, by the system's clock.
@@ -49,7 +60,17 @@ public struct Item<Value: Sendable>: Sendable {
         ? nil : Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1000))
   }
 
-  var expires: Expiration { expiration.map(Expiration.at) ?? .never }
+  var expires: Expiration {
+    if let rejectedLifetime { return .after(rejectedLifetime) }
+    return expiration.map(Expiration.at) ?? .never
+  }
+
+  /// Returns an item of another value that expires as this one does.
+  func replacing<Other: Sendable>(_ value: Other) -> Item<Other> {
+    var item = Item<Other>(value, expiration: expiration)
+    item.rejectedLifetime = rejectedLifetime
+    return item
+  }
 }
 
 extension Item: Equatable where Value: Equatable {}

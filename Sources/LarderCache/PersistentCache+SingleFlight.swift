@@ -37,12 +37,15 @@ extension PersistentCache {
   /// - Throws: Any error that `compute` throws; `CancellationError`; ``/LarderEngine/StoreError``, with
   ///   ``/LarderEngine/StoreError/Code/computationStalled`` after the time limit, and
   ///   ``/LarderEngine/StoreError/Code/recursiveComputation`` inside a computation that `key` waits
-  ///   for. Both name the key and the process. A cycle over several processes, or through detached
+  ///   for. Both name the key and the process;
+  ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a lifetime of zero or less. A cycle over several processes, or through detached
   ///   tasks, ends with the time limit.
   public func value(
     forKey key: Key, expires: Expiration = .never,
     _ compute: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
+    // Before the look-up, so that a wrong lifetime is an error of every call and not only of a miss.
+    try expires.validate()
     if let value = tier.validValue(key) { return value }
     if let value = try backend.loadForComputation(key) { return value }
     let call = SingleFlightGroup.Call<Value>(

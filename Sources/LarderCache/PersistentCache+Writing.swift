@@ -12,7 +12,8 @@ extension PersistentCache {
   ///   - value: The value.
   ///   - key: The key.
   ///   - expires: The time from which the value is a miss.
-  /// - Throws: ``/LarderEngine/StoreError``, or the error of the value's `encode(to:)`.
+  /// - Throws: ``/LarderEngine/StoreError``, with the code
+  ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a lifetime of zero or less, or the error of the value's `encode(to:)`.
   public func setValue(_ value: Value, forKey key: Key, expires: Expiration = .never) throws {
     _ = try backend.write(value, for: key, expires)
   }

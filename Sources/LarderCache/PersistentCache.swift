@@ -123,7 +123,8 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 
   /// The value of a key with its expiration time, or `nil` if it has none.
   ///
-  /// As with the other subscript, an expired value is a miss.
+  /// As with the other subscript, an expired value is a miss. An item with a lifetime of zero or less is
+  /// not stored, and the store's `onError` receives the error.
   public subscript(item key: Key) -> Item<Value>? {
     get { reporting { try backend.load(key)?.item } }
     set { setWriteBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }

@@ -133,7 +133,7 @@ final class DefaultsStore: Sendable {
   static func content(_ content: DefaultsContent, _ key: EncodedKey, _ now: Int64) -> EntryContent {
     EntryContent(
       key: key, codec: content.codec, payload: content.payload,
-      expires: Expiration.never.deadline(now: now))
+      expires: EntryHeader.never)
   }
 
   // MARK: Observing a key

@@ -134,11 +134,11 @@ import Testing
     #expect(StoreState([]) == nil && StoreState(bytes + [0]) == nil)
   }
 
-  @Test func `A deadline is never computed past the end of time`() {
-    #expect(Expiration.after(.seconds(1)).deadline(now: 5) == 1005)
-    #expect(Expiration.after(.seconds(Int64.max / 2)).deadline(now: 5) == EntryHeader.never)
-    #expect(Expiration.after(.seconds(-1)).deadline(now: 5000) == 4000)
-    #expect(Expiration.never.deadline(now: 5) == EntryHeader.never)
-    #expect(Expiration.at(millisecondsSince1970: -4).deadline(now: 5) == 0)
+  @Test func `A deadline is never computed past the end of time`() throws {
+    #expect(try Expiration.after(.seconds(1)).deadline(now: 5) == 1005)
+    #expect(try Expiration.after(.nanoseconds(1)).deadline(now: 5) == 6)
+    #expect(try Expiration.after(.seconds(Int64.max / 2)).deadline(now: 5) == EntryHeader.never)
+    #expect(try Expiration.never.deadline(now: 5) == EntryHeader.never)
+    #expect(try Expiration.at(millisecondsSince1970: -4).deadline(now: 5) == 0)
   }
 }

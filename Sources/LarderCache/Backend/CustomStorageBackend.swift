@@ -93,7 +93,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   private func oldItem(_ key: Key) throws -> (value: Value, entry: CustomStorageEntry)? {
     guard let text = oldText(of: key), let data = storage[text] else { return nil }
     let item = try PropertyListCodec().decode(itemOf: Value.self, from: Array(data))
-    let expires = (item.expiration.map(Expiration.at) ?? .never).deadline(now: tier.now)
+    let expires = try (item.expiration.map(Expiration.at) ?? .never).deadline(now: tier.now)
     return (item.value, CustomStorageEntry(codec: 0, expires: expires, payload: Array(data)))
   }
 
@@ -111,7 +111,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
     let new = try value.map { value in
       let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
       return CustomStorageEntry(
-        codec: codec.rawValue, expires: expires.deadline(now: tier.now), payload: payload)
+        codec: codec.rawValue, expires: try expires.deadline(now: tier.now), payload: payload)
     }
     let isChange = try new != nil || contains(key)
     let text = text(of: key)

@@ -123,13 +123,15 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   func fill(
     _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<Key>.Call
-  ) -> Bool {
-    insert(value, key, expires) { call.isUndisturbed }
+  ) throws -> Bool {
+    try insert(value, key, expires.deadline(now: tier.now)) { call.isUndisturbed }
   }
 
-  func write(_ value: Value?, for key: Key, _ expires: Expiration) -> Bool {
+  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
+    // Checked first: a rejected write leaves the old value, and computations of the key continue.
+    let deadline = try expires.deadline(now: tier.now)
     calls.note(key)
-    if let value { return insert(value, key, expires) { true } }
+    if let value { return insert(value, key, deadline) { true } }
     let existed = tier.validValue(key) != nil
     tier.remove(key)
     changes.note(key)
@@ -142,11 +144,11 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   /// Inserts a value if `mayInsert`, called under the lock of the key's shard, returns `true`.
   private func insert(
-    _ value: Value, _ key: Key, _ expires: Expiration, if mayInsert: () -> Bool
+    _ value: Value, _ key: Key, _ expires: Int64, if mayInsert: () -> Bool
   ) -> Bool {
     var isInserted = false
     tier.insert(
-      value, forKey: key, from: .memory, expires: expires.deadline(now: tier.now),
+      value, forKey: key, from: .memory, expires: expires,
       cost: EntryHeader.size + MemoryLayout<Value>.size
     ) {
       isInserted = mayInsert()

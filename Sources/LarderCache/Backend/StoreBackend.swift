@@ -43,7 +43,7 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
     let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
     return EntryContent(
       key: key, codec: codec.rawValue, payload: payload,
-      expires: expires.deadline(now: core.now))
+      expires: try expires.deadline(now: core.now))
   }
 
   // MARK: Writing

@@ -82,7 +82,7 @@ public final class MixedPersistentCache: Sendable {
     set {
       guard let newValue else { return cache[key.rawValue] = nil }
       if let mixed = cache.reporting({ try wrap(newValue.value) }) {
-        cache[item: key.rawValue] = Item(mixed, expiration: newValue.expiration)
+        cache[item: key.rawValue] = newValue.replacing(mixed)
       }
     }
   }

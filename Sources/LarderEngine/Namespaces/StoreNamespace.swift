@@ -60,7 +60,8 @@ public struct StoreNamespace: Sendable {
   ///   - key: The key.
   ///   - expires: The time at which the entry becomes invisible.
   /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
-  ///   or ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
+  ///   ``StoreError/Code/invalidOption`` for a lifetime of zero or less, or
+  ///   ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, expires: Expiration = .never
@@ -69,7 +70,7 @@ public struct StoreNamespace: Sendable {
     let encoded = EncodedKey(key)
     let content = EntryContent(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      expires: expires.deadline(now: core.options.clock.now()))
+      expires: try expires.deadline(now: core.options.clock.now()))
     try core.submit(WriteRequest(.put(content), space: space, key: encoded))
   }
 
@@ -152,8 +153,8 @@ extension StoreTransaction {
   ///   - key: The key.
   ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
   ///   - expires: The time at which the entry becomes invisible.
-  /// - Throws: ``StoreError/Code/valueTooLarge`` or ``StoreError/Code/invalidNamespace``; other
-  ///   errors if LMDB fails.
+  /// - Throws: ``StoreError/Code/valueTooLarge``, ``StoreError/Code/invalidNamespace``, or
+  ///   ``StoreError/Code/invalidOption`` for a lifetime of zero or less; other errors if LMDB fails.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public mutating func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
@@ -162,7 +163,7 @@ extension StoreTransaction {
     let encoded = EncodedKey(key)
     let content = EntryContent(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      expires: expires.deadline(now: now))
+      expires: try expires.deadline(now: now))
     try set(content, forKey: encoded, in: space(named: namespace))
   }
 

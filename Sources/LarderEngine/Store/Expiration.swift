@@ -5,9 +5,14 @@
 /// The time at which an entry becomes invisible.
 ///
 /// All processes stop seeing the entry at the same millisecond of the store's clock.
+///
+/// A lifetime is longer than zero. A write with a lifetime of zero or less throws
+/// ``StoreError/Code/invalidOption`` and stores nothing. A time in the past is allowed: the entry
+/// is expired from the beginning.
 public struct Expiration: Sendable, Hashable {
   private enum Kind: Sendable, Hashable {
     case never
+    /// A lifetime in milliseconds. Zero or less is an error of the write.
     case after(milliseconds: Int64)
     case at(milliseconds: Int64)
   }
@@ -19,9 +24,11 @@ public struct Expiration: Sendable, Hashable {
 
   /// Returns an expiration a duration after the write.
   ///
-  /// - Parameter duration: The lifetime of the entry. With zero or less, the entry expires at once.
+  /// - Parameter duration: The lifetime of the entry. Fractions of a millisecond are truncated, but
+  ///   an entry lives for at least a millisecond. With zero or less, the write throws
+  ///   ``StoreError/Code/invalidOption``.
   public static func after(_ duration: Duration) -> Expiration {
-    Expiration(kind: .after(milliseconds: duration.milliseconds))
+    Expiration(kind: .after(milliseconds: lifetime(duration)))
   }
 
   /// Returns an expiration at a wall-clock time.
@@ -31,8 +38,16 @@ public struct Expiration: Sendable, Hashable {
     Expiration(kind: .at(milliseconds: max(milliseconds, 0)))
   }
 
+  /// Returns a duration in milliseconds, at least one if the duration is positive.
+  private static func lifetime(_ duration: Duration) -> Int64 {
+    duration > .zero ? max(duration.milliseconds, 1) : min(duration.milliseconds, 0)
+  }
+
   /// Returns the expiration time in milliseconds since 1970 for an entry that is written at `now`.
-  package func deadline(now: Int64) -> Int64 {
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` if a write cannot have this expiration.
+  package func deadline(now: Int64) throws(StoreError) -> Int64 {
+    try validate()
     switch kind {
     case .never: return EntryHeader.never
     case .after(let milliseconds):
@@ -40,5 +55,16 @@ public struct Expiration: Sendable, Hashable {
       return overflow ? EntryHeader.never : sum
     case .at(let milliseconds): return milliseconds
     }
+  }
+
+  /// Checks the expiration before work whose result would be written with it.
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` if a write cannot have this expiration.
+  package func validate() throws(StoreError) {
+    guard case .after(let milliseconds) = kind, milliseconds <= 0 else { return }
+    throw StoreError(
+      .invalidOption, during: "set",
+      "Invalid expiration: the lifetime is \(milliseconds) ms, and nothing was stored. Pass a "
+        + "duration longer than zero, or remove the key.")
   }
 }

@@ -269,7 +269,7 @@ extension Duration {
   package var milliseconds: Int64 {
     let (seconds, attoseconds) = components
     // The result saturates: such a time is treated as never.
-    guard abs(seconds) < 1 << 50 else { return seconds < 0 ? Int64.min : Int64.max }
+    guard seconds.magnitude < 1 << 50 else { return seconds < 0 ? Int64.min : Int64.max }
     return seconds * 1000 + attoseconds / 1_000_000_000_000_000
   }
 }
