@@ -141,4 +141,33 @@ import Testing
     #expect(try Expiration.never.deadline(now: 5) == EntryHeader.never)
     #expect(try Expiration.at(millisecondsSince1970: -4).deadline(now: 5) == 0)
   }
+
+  @Test func `Jitter spreads equal lifetimes and never lengthens one`() throws {
+    let lifetime: Int64 = 100_000
+    for jitter in [0.1, 0.5, 1] {
+      let expires = Expiration.after(.milliseconds(lifetime), jitter: jitter)
+      let found = try (0..<4000).map { _ in try expires.deadline(now: 7) - 7 }
+      let shortest = lifetime - Int64(Double(lifetime) * jitter)
+      #expect(found.allSatisfy { $0 > 0 && $0 >= shortest && $0 <= lifetime }, "\(jitter)")
+      // Each quarter of the range gets about a quarter of the lifetimes.
+      let quarter = (lifetime - shortest) / 4
+      for index in 0..<4 {
+        let start = shortest + Int64(index) * quarter
+        let count = found.count { $0 >= start && $0 < start + quarter }
+        #expect((800..<1200).contains(count), "\(jitter), \(index): \(count)")
+      }
+    }
+    #expect(try Expiration.after(.seconds(1), jitter: 0).deadline(now: 5) == 1005)
+    #expect(try Expiration.after(.nanoseconds(1), jitter: 1).deadline(now: 5) == 6)
+    let endless = Expiration.after(.seconds(Int64.max), jitter: 1)
+    #expect(try (0..<100).allSatisfy { _ in try endless.deadline(now: 5) > 5 })
+  }
+
+  @Test(arguments: [-0.1, 1.1, Double.nan, .infinity])
+  func `A jitter outside 0 to 1 is an error of the write`(jitter: Double) {
+    let error = #expect(throws: StoreError.self) {
+      try Expiration.after(.seconds(1), jitter: jitter).deadline(now: 5)
+    }
+    #expect(error?.code == .invalidOption && error?.message.contains("0 to 1") == true)
+  }
 }

@@ -28,6 +28,16 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `Two processes choose different lifetimes with the same jitter`() throws {
+    let peers = try (0..<2).map { _ in try TestExecutable.peer.start() }
+    let lifetimes = try peers.map { try $0.numbers("jitter 20", "jitter") }
+    #expect(lifetimes[0].count == 20 && lifetimes[1].count == 20)
+    // The chance of an equal pair at one index is 1 in 86,400,000.
+    #expect(zip(lifetimes[0], lifetimes[1]).count { $0 == $1 } < 2)
+    for peer in peers { try peer.dismiss() }
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `An entry expires for every process at the same millisecond`() throws {
     let clock = ManualClock(milliseconds: 1000)
     let ground = try StoreFixture(StoreOptions(clock: StoreClock { clock.now }))

@@ -10,6 +10,7 @@
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
 //   expiring K MS TEXT         -> ok                   (expires at MS of the store's clock)
+//   jitter N                   -> jitter N...          (N lifetimes of a day with a jitter of 1)
 //   remove K                   -> removed | none
 //   sync, clock MS, close      -> ok
 //   count, bytes               -> N
@@ -92,6 +93,10 @@ final class Peer {
       try numbers.setValue(
         String(words[2]), forKey: number(words[0]),
         expires: .at(millisecondsSince1970: Int64(number(words[1]))))
+    case "jitter":
+      let expires = Expiration.after(.seconds(86_400), jitter: 1)
+      let lifetimes = try (0..<number(rest)).map { _ in "\(try expires.deadline(now: 0))" }
+      return "jitter " + lifetimes.joined(separator: " ")
     case "remove": return try remove(Key(rest)) ? "removed" : "none"
     case "sync": try store.sync()
     case "count": return try "\(store.statistics().entries)"

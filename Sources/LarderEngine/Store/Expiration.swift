@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import Synchronization
+
 /// The time at which an entry becomes invisible.
 ///
 /// All processes stop seeing the entry at the same millisecond of the store's clock.
@@ -12,8 +14,9 @@
 public struct Expiration: Sendable, Hashable {
   private enum Kind: Sendable, Hashable {
     case never
-    /// A lifetime in milliseconds. Zero or less is an error of the write.
-    case after(milliseconds: Int64)
+    /// A lifetime in milliseconds, and the largest part of it that is left out at random. A lifetime
+    /// of zero or less and a part outside of 0 to 1 are errors of the write.
+    case after(milliseconds: Int64, jitter: Double)
     case at(milliseconds: Int64)
   }
 
@@ -28,7 +31,25 @@ public struct Expiration: Sendable, Hashable {
   ///   an entry lives for at least a millisecond. With zero or less, the write throws
   ///   ``StoreError/Code/invalidOption``.
   public static func after(_ duration: Duration) -> Expiration {
-    Expiration(kind: .after(milliseconds: lifetime(duration)))
+    Expiration(kind: .after(milliseconds: lifetime(duration), jitter: 0))
+  }
+
+  /// Returns an expiration a duration after the write, less a random part of the duration.
+  ///
+  /// Entries that are written together then expire at different times, and are not all computed
+  /// again at the same time. Each write chooses a different part, with a random generator that each process
+  /// seeds for itself.
+  ///
+  /// ```swift
+  /// let expires = Expiration.after(.seconds(3600), jitter: 0.1)   // 54 to 60 minutes
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - duration: The longest lifetime of an entry, as in ``after(_:)``. No entry lives longer.
+  ///   - jitter: The largest part of the duration that is left out, from 0 to 1. With another value,
+  ///     the write throws ``StoreError/Code/invalidOption``.
+  public static func after(_ duration: Duration, jitter: Double) -> Expiration {
+    Expiration(kind: .after(milliseconds: lifetime(duration), jitter: jitter))
   }
 
   /// Returns an expiration at a wall-clock time.
@@ -50,8 +71,10 @@ public struct Expiration: Sendable, Hashable {
     try validate()
     switch kind {
     case .never: return EntryHeader.never
-    case .after(let milliseconds):
-      let (sum, overflow) = now.addingReportingOverflow(milliseconds)
+    case .after(let milliseconds, let jitter):
+      let lifetime =
+        jitter == 0 ? milliseconds : JitterSource.shorten(milliseconds, byAtMost: jitter)
+      let (sum, overflow) = now.addingReportingOverflow(lifetime)
       return overflow ? EntryHeader.never : sum
     case .at(let milliseconds): return milliseconds
     }
@@ -61,10 +84,35 @@ public struct Expiration: Sendable, Hashable {
   ///
   /// - Throws: ``StoreError/Code/invalidOption`` if a write cannot have this expiration.
   package func validate() throws(StoreError) {
-    guard case .after(let milliseconds) = kind, milliseconds <= 0 else { return }
-    throw StoreError(
-      .invalidOption, during: "set",
-      "Invalid expiration: the lifetime is \(milliseconds) ms, and nothing was stored. Pass a "
-        + "duration longer than zero, or remove the key.")
+    guard case .after(let milliseconds, let jitter) = kind else { return }
+    guard milliseconds > 0 else {
+      throw StoreError(
+        .invalidOption, during: "set",
+        "Invalid expiration: the lifetime is \(milliseconds) ms, and nothing was stored. Pass a "
+          + "duration longer than zero, or remove the key.")
+    }
+    // Not a number is outside of the range as well.
+    guard jitter >= 0, jitter <= 1 else {
+      throw StoreError(
+        .invalidOption, during: "set",
+        "Invalid expiration: the jitter is \(jitter), and nothing was stored; the range is 0 to 1. "
+          + "Pass a fraction of the lifetime, such as 0.1.")
+    }
+  }
+}
+
+/// The random generator of this process for lifetimes: SplitMix64, without a lock or a system call.
+private enum JitterSource {
+  private static let state = Atomic<UInt64>(UInt64.random(in: 0...UInt64.max))
+
+  /// Returns a lifetime less a random part of it, at least one millisecond.
+  static func shorten(_ milliseconds: Int64, byAtMost part: Double) -> Int64 {
+    var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
+    bits = (bits ^ bits >> 30) &* 0xBF58_476D_1CE4_E5B9
+    bits = (bits ^ bits >> 27) &* 0x94D0_49BB_1331_11EB
+    bits ^= bits >> 31
+    // 53 bits: at least zero and less than one.
+    let share = Double(bits >> 11) * 0x1p-53
+    return max(1, milliseconds - Int64(Double(milliseconds) * part * share))
   }
 }
