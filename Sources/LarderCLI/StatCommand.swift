@@ -59,7 +59,9 @@ struct StatCommand: ParsableCommand {
     return .object([
       ("path", .text(statistics.path)), ("durability", .text(statistics.durability.rawValue)),
       ("generation", .unsigned(statistics.generation)),
-      ("entries", CBORValue(statistics.entries)), ("bytes", CBORValue(statistics.bytes)),
+      ("entries", CBORValue(statistics.entries)),
+      ("expiredEntries", CBORValue(statistics.expiredEntries)),
+      ("bytes", CBORValue(statistics.bytes)),
       ("budget", statistics.budget.map { CBORValue($0) } ?? .null),
       ("fileBytes", CBORValue(statistics.fileBytes)),
       ("writesThroughMap", .boolean(statistics.usesWriteMap)),
@@ -113,6 +115,7 @@ struct StatCommand: ParsableCommand {
       text += line("synced", "every \(interval), \(TextLayout.grouped(commits)) commits since")
     }
     text += line("entries", statistics.entries)
+    if statistics.expiredEntries > 0 { text += line("expired", statistics.expiredEntries) }
     var bytes = "\(ByteCount(bytes: statistics.bytes))"
     if let budget = statistics.budget {
       let share = TextLayout.percent(Double(statistics.bytes) / Double(max(budget, 1)))

@@ -94,13 +94,13 @@ import Testing
 
   @Test func `A hit reads no clock`() throws {
     let counter = Shared(0)
-    let store = try SharedStore(
-      at: path,
-      .init(
-        clock: StoreClock {
-          counter.value.withLock { $0 += 1 }
-          return 1_700_000_000_000
-        }))
+    var options = StoreOptions(
+      clock: StoreClock {
+        counter.value.withLock { $0 += 1 }
+        return 1_700_000_000_000
+      })
+    options.sweepsWhenIdle = false
+    let store = try SharedStore(at: path, options)
     let cache = PersistentCache<Int, Int>(storage: store)
     for key in 0..<10 { try cache.setValue(key, forKey: key) }
     try cache.setValue(1, forKey: 100, expires: .after(.seconds(10)))

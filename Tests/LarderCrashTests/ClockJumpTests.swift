@@ -16,8 +16,9 @@ extension Crashes {
   ) throws {
     let scratch = try Scratch()
     let clock = ManualClock()
-    let options = StoreOptions(
+    var options = StoreOptions(
       budget: .bytes(40_000), clock: StoreClock { clock.now }, writeTimeout: .seconds(10))
+    options.sweepsWhenIdle = false
     let store = try SharedStore(at: scratch.appending("store"), options)
     let cache = PersistentCache<Int, String>(storage: store)
     let hour: Int64 = 3_600_000

@@ -16,7 +16,9 @@ import Testing
   var path: String { directory.path + "/store" }
 
   func store(budget: ByteCount) throws -> SharedStore {
-    try SharedStore(at: path, .init(budget: budget, clock: StoreClock { [clock] in clock.now }))
+    var options = StoreOptions(budget: budget, clock: clock.storeClock)
+    options.sweepsWhenIdle = false
+    return try SharedStore(at: path, options)
   }
 
   /// A value whose entry under an `Int` key costs 256 bytes.

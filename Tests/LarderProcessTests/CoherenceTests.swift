@@ -28,6 +28,35 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `Any process that writes removes expired entries, and one that reads removes none`() throws {
+    let directory = try TemporaryDirectory()
+    let shared = directory.appending("clock")
+    let clock = try ManualClock(sharedAt: shared)
+    var options = StoreOptions(clock: clock.storeClock)
+    options.sweepsWhenIdle = false
+    let ground = try StoreFixture(options)
+    try ground.store.write { transaction in
+      for key in 0..<3000 {
+        try transaction.setBytes([1], forKey: key, expires: .after(.seconds(10)))
+      }
+    }
+    let reader = try ground.peer("shared=\(shared)")
+    let writer = try ground.peer("shared=\(shared)")
+    clock.advance(by: .seconds(10))
+    for key in 0..<100 { #expect(try reader.ask("get \(key)") == "none") }
+    #expect(try ground.store.statistics().expiredEntries == 3000)
+    try writer.order("set 5000 text")
+    #expect(try ground.store.statistics().expiredEntries < 3000)
+    // The rest is removed by the thread of the writer, once a second.
+    let deadline = ContinuousClock.now + .seconds(60)
+    while try ground.store.statistics().expiredEntries > 0, ContinuousClock.now < deadline {}
+    let statistics = try ground.store.statistics()
+    #expect(statistics.entries == 1 && statistics.expirations == 3000)
+    #expect(try ground.store.verify() == [])
+    for peer in [reader, writer] { try peer.dismiss() }
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `Two processes choose different lifetimes with the same jitter`() throws {
     let peers = try (0..<2).map { _ in try TestExecutable.peer.start() }
     let lifetimes = try peers.map { try $0.numbers("jitter 20", "jitter") }

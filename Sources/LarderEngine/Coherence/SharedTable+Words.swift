@@ -84,6 +84,23 @@ extension SharedTable {
     set { unsafe word(SharedTableLayout.budget).pointee.store(newValue, ordering: .releasing) }
   }
 
+  /// A time in milliseconds since 1970 before which no committed entry expires; `Int64.max` if no
+  /// entry expires, and zero if the time is unknown. Only the holder of the writer lock stores it.
+  package var earliestExpiry: Int64 {
+    get {
+      Int64(
+        bitPattern: unsafe word(SharedTableLayout.earliestExpiry).pointee.load(
+          ordering: .acquiring))
+    }
+    set {
+      unsafe word(SharedTableLayout.earliestExpiry).pointee.store(
+        UInt64(bitPattern: newValue), ordering: .releasing)
+    }
+  }
+
+  /// Whether the store is known to contain entries that expire.
+  var hasExpiringEntries: Bool { ![0, Int64.max].contains(earliestExpiry) }
+
   /// Claims the search for dead readers for this process when the last one is `interval` old.
   package func claimReaderCheck(now: Int64, interval: Int64) -> Bool {
     let address = unsafe word(SharedTableLayout.readerCheck)

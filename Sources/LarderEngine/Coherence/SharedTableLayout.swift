@@ -39,6 +39,8 @@
 //      320  clock           u64   the hybrid recency clock, advanced by writers
 //      328  policy          u64   how entries are chosen for eviction: the code of `EvictionPolicy`
 //      336  entry budget    u64   the most entries; 0: no limit
+//      344  earliest expiry u64   milliseconds since 1970: no committed entry expires earlier; 0:
+//                               unknown (`ExpirySweep.swift`)
 //      384  wake word       u32   the wake-up word, advanced after commits that may have waiters
 //      388  waiters         u32   sleepers on the wake-up word, at least
 //      400  recorded        u64   relaxed store: commit version of the newest snapshot in `synced`
@@ -109,6 +111,7 @@ package enum SharedTableLayout {
   @inlinable package static var clock: Int { 320 }
   package static let policy = 328
   package static let entryBudget = 336
+  package static let earliestExpiry = 344
   package static let wakeWord = 384
   package static let waiters = 388
   package static let recorded = 400

@@ -107,7 +107,11 @@ extension StoreCore {
       var context = try StoreTransaction(
         transaction, in: generation, commitVersion: commitVersion, now: now)
       let result = try body(&context)
-      guard context.hasChanges else { return (result, commitVersion) }
+      guard context.hasChanges else {
+        context.publishEarliestExpiry()
+        return (result, commitVersion)
+      }
+      try context.removeShareOfExpired()
       try context.finish()
       context.queues?.publish()
       try stamp(context, in: generation)
@@ -148,6 +152,7 @@ extension StoreCore {
     }
     let hasMissedStamps = table.lastStamped < commitVersion &- 1
     if hasMissedStamps { table.raiseFloor(to: commitVersion) }
+    if table.lastStamped >= commitVersion { table.earliestExpiry = 0 }  // X3, `ExpirySweep.swift`
     table.announceWriter(commitVersion: commitVersion)
     // This runs after the publication: a lease that is not visible here belongs to a process that
     // reads this commit version, and whose snapshot contains the commit without stamps.
@@ -179,6 +184,7 @@ extension StoreCore {
     try fault(throwing: .beforeStamps)
     if !Mutant.stampsAfterCommit.isActive { storeStamps(of: context, in: generation.table) }
     generation.table.lastStamped = context.commitVersion
+    context.publishEarliestExpiry()
   }
 
   private func storeStamps(of context: borrowing StoreTransaction, in table: SharedTable) {
@@ -228,8 +234,13 @@ extension StoreCore {
       }
     }
     remaining.publish(in: generation)
-    // The worker's ticks sync the store to the disk when it is idle.
-    if options.durability != .durable, !worker.hasStarted { worker.start(self) }
+    if remaining.changesData, !hasWritten.load(ordering: .relaxed) {
+      hasWritten.store(true, ordering: .relaxed)
+    }
+    // The worker's ticks sync the store to the disk when it is idle, and remove expired entries.
+    if !worker.hasStarted, options.durability != .durable || table.hasExpiringEntries {
+      worker.start(self)
+    }
     if table.isFenced, !table.isSuperseded {
       if options.durability == .cache { throw EngineSignal.generationChanged }
       throw StoreError(
@@ -261,6 +272,7 @@ extension StoreCore {
     let evicted: UInt64
     let expired: UInt64
     let bytes: UInt64
+    let changesData: Bool
 
     init(_ context: borrowing StoreTransaction, commitVersion: UInt64) {
       learn = context.postCommitUpdates()
@@ -270,6 +282,7 @@ extension StoreCore {
       evicted = context.evicted
       expired = context.expired
       bytes = context.bytesWritten
+      changesData = !context.touchedSlots.isEmpty
     }
 
     func publish(in generation: Generation) {

@@ -11,6 +11,7 @@ extension StoreTransaction {
   mutating func put(
     _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
   ) throws {
+    puts += 1
     let number = try number(of: space)
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
@@ -38,10 +39,7 @@ extension StoreTransaction {
     touch(hash: hash)
     let tick = generation.table.advanceClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: old == nil)
-    if content.expires != EntryHeader.never {
-      try transaction.put(
-        [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
-    }
+    try addExpiry(content.expires, hash: hash)
     try writeAfterOthers(content, key, hash, &header)
   }
 
@@ -112,10 +110,7 @@ extension StoreTransaction {
     try makeRoom(for: header.cost)
     header.admission = admit(hash: hash, cost: header.cost)
     try account(adding: header)
-    if content.expires != EntryHeader.never {
-      try transaction.put(
-        [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
-    }
+    try addExpiry(content.expires, hash: hash)
     try write(content, key, hash, &header, isNew: true)
   }
 
@@ -130,10 +125,7 @@ extension StoreTransaction {
         try transaction.remove(
           key: ExpiryKey.key(expires: old.expires, hash: hash), in: generation.expiries)
       }
-      if content.expires != EntryHeader.never {
-        try transaction.put(
-          [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
-      }
+      try addExpiry(content.expires, hash: hash)
     }
     try write(content, key, hash, &header, isNew: false)
   }

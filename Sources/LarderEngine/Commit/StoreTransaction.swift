@@ -60,6 +60,10 @@ public struct StoreTransaction: ~Copyable {
   var hasWrittenEntries = false
   package var evicted: UInt64 = 0
   var expired: UInt64 = 0
+  /// The number of entries that the transaction has stored.
+  var puts = 0
+  /// The earliest expiration time after the transaction, once a search has found it.
+  var earliestExpiry: Int64?
   package var bytesWritten: UInt64 = 0
   package var random = SystemRandomNumberGenerator()
 

@@ -9,8 +9,8 @@ internal import Synchronization
 /// The thread of a store in a process, started when it is first needed.
 ///
 /// It leads for write-behind requests and asynchronous callers, so that none of Swift's threads
-/// ever blocks. It also maintains the store: it clears stale readers, detects orphaned files, and
-/// catches up with the stamps of killed writers.
+/// ever blocks. It also maintains the store: it clears stale readers, detects orphaned files,
+/// catches up with the stamps of killed writers, and removes expired entries.
 final class StoreWorker: Sendable {
   private let thread = BackgroundThread()
 
@@ -86,6 +86,7 @@ extension StoreCore {
     }
     maintenance.withLock { $0 }?(self)
     checkpointIfIdle()
+    if options.sweepsWhenIdle { sweepExpired(in: generation) }
     if needsNoOpCommit.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
       do { try enqueueWriteBehind(WriteRequest(.commitNoOp)) } catch { report(error) }
     }

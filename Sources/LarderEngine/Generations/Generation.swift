@@ -47,6 +47,8 @@ package final class Generation: Sendable {
   /// The size of `data.mdb` above which the growth check searches for a stalled reader.
   let growthCheckSize: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
+  /// Whether a transaction of this process that stored entries has searched for expired ones.
+  let hasSearchedExpiries = Atomic<Bool>(false)
   /// The totals after the last commit of this process.
   let books = Mutex<CachedTotals?>(nil)
   /// An object that the layer above caches; see ``layer(_:)``.

@@ -7,31 +7,6 @@ internal import LarderSystem
 
 /// The removal of entries that no process can see any more, and the totals after damage.
 extension StoreTransaction {
-  /// Removes expired entries, oldest first.
-  ///
-  /// - Returns: Whether no expired entry is left.
-  @discardableResult
-  mutating func removeExpired(
-    limit: Int, while wanted: (UInt64) -> Bool = { _ in true }
-  ) throws -> Bool {
-    for _ in 0..<limit {
-      guard wanted(totals.bytes) else { return false }
-      var first: (expires: Int64, hash: UInt64)?
-      do {
-        var cursor = try Cursor(over: generation.expiries, in: transaction)
-        if try cursor.moveToFirst() { first = ExpiryKey.parse(cursor.currentKey) }
-      }
-      guard let first, first.expires <= now else { return true }
-      let removed = try removeItems(hash: first.hash) { $0.header.expires == first.expires }
-      expired += UInt64(removed)
-      if removed == 0 {
-        try transaction.remove(
-          key: ExpiryKey.key(expires: first.expires, hash: first.hash), in: generation.expiries)
-      }
-    }
-    return false
-  }
-
   /// Removes entries of earlier epochs, from the hash `start` on.
   ///
   /// - Returns: The hash at which to continue, or `nil` at the end.

@@ -96,6 +96,10 @@ package struct StoreMetric: Sendable {
       .gauge, "larder_entries", "Stored entries, expired ones that were not removed yet included."
     ) { $0.entries },
     StoreMetric(
+      .gauge, "larder_expired_entries",
+      "Stored entries that have expired and were not removed yet, at most 100,000."
+    ) { $0.expiredEntries },
+    StoreMetric(
       .gauge, "larder_stored_bytes", "What the stored entries count against the budget."
     ) { $0.bytes },
     StoreMetric(

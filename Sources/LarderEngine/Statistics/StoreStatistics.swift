@@ -40,8 +40,12 @@ public struct StoreStatistics: Sendable, Hashable {
   public let durability: Durability
   /// The number of the current generation.
   public let generation: UInt64
-  /// Stored entries. Those that expired count until they are removed.
+  /// The number of stored entries. Those that have expired count until they are removed, as they do
+  /// against the budget: ``expiredEntries``.
   public let entries: Int
+  /// The number of entries that have expired and are still stored, invisible to all processes: a part
+  /// of ``entries``, at most 100,000. A process that writes removes them within seconds.
+  public let expiredEntries: Int
   /// The sum of what the stored entries count against the budget: 64 bytes, key and value each.
   public let bytes: Int
   /// The most ``bytes`` may be; `nil` without a budget.
@@ -109,11 +113,12 @@ extension StoreCore {
   package func statistics() throws -> StoreStatistics {
     let namespaces = try namespaces()
     return try reading("statistics") { generation in
-      let totals = try generation.withSnapshot { snapshot in
+      let (totals, expired) = try generation.withSnapshot { snapshot in
+        let expired = try snapshot.expiredEntries(at: options.clock.now(), limit: 100_000)
         guard let record = try snapshot.transaction.value(forKey: StoreTotals.key, in: .main) else {
-          return StoreTotals()
+          return (StoreTotals(), expired)
         }
-        return StoreTotals(record) ?? StoreTotals()
+        return (StoreTotals(record) ?? StoreTotals(), expired)
       }
       let table = generation.table
       let (information, size) = try generation.whileOpen { environment in
@@ -123,7 +128,8 @@ extension StoreCore {
       func total(_ counter: Counter) -> Int { Int(clamping: table.total(counter)) }
       return StoreStatistics(
         path: directory.path, durability: options.durability, generation: generation.number,
-        entries: Int(clamping: totals.entries), bytes: Int(clamping: totals.bytes),
+        entries: Int(clamping: totals.entries), expiredEntries: expired,
+        bytes: Int(clamping: totals.bytes),
         budget: table.budget == 0 ? nil : Int(clamping: table.budget),
         fileBytes: size,
         usesWriteMap: options.usesWriteMap && options.durability == .cache

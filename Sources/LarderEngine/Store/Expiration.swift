@@ -11,6 +11,17 @@ internal import Synchronization
 /// A lifetime is longer than zero. A write with a lifetime of zero or less throws
 /// ``StoreError/Code/invalidOption`` and stores nothing. A time in the past is allowed: the entry
 /// is expired from the beginning.
+///
+/// An expiration is stored as a time of the wall clock, and compared with the clock of the store:
+///
+/// * If the clock jumps forward, the entries whose time has passed by the new clock are expired at
+///   once, and may be removed.
+/// * If the clock jumps back, an expired entry that was not removed is visible again, until the clock
+///   reaches its time once more. An entry that was removed stays removed, in memory too. A lifetime
+///   that began before the jump ends later by the length of the jump.
+///
+/// Expired entries are removed within seconds while a process that has written to the store has it
+/// open, so after a correction of a clock that was ahead, most of them are gone.
 public struct Expiration: Sendable, Hashable {
   private enum Kind: Sendable, Hashable {
     case never

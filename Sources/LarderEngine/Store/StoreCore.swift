@@ -26,6 +26,12 @@ package final class StoreCore: Sendable {
   let bodyThread = Atomic<UInt64>(0)
   let needsNoOpCommit = Atomic<Bool>(false)
   let stuckSince = Atomic<UInt64>(0)
+  /// Whether this process has committed a change of an entry or object.
+  let hasWritten = Atomic<Bool>(false)
+  /// Whether a step of the removal of expired entries is queued.
+  let isSweeping = Atomic<Bool>(false)
+  /// The time, in milliseconds of the monotonic clock, before which no such step begins.
+  let sweepPause = Atomic<UInt64>(0)
   let worker = StoreWorker()
   let watcher = StoreWatcher()
   let syncer = Checkpointer()

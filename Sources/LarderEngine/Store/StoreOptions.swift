@@ -189,6 +189,8 @@ public struct StoreOptions: Sendable {
   /// The time without a commit after which a `.cache` or `.relaxed` store is synced to the disk, or
   /// `nil` for never.
   package var idleSyncDelay: Duration? = .seconds(5)
+  /// Whether the store's thread removes expired entries. Tests that count them turn it off.
+  package var sweepsWhenIdle = true
   /// Whether a store that is created is for a few values only, and occupies less than 256 kB.
   package var isSmall = false
 
