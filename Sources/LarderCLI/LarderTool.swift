@@ -31,6 +31,7 @@ struct LarderTool: AsyncParsableCommand {
         larder defaults read com.example.app theme
         larder remove --prefix user/
         larder memo --ttl 10m -- curl -fsS https://example.com/rates.json
+        larder replay access.trace --compare         hit ratio by eviction policy
 
       EXIT STATUS
         0   success
@@ -44,7 +45,7 @@ struct LarderTool: AsyncParsableCommand {
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
       BudgetCommand.self, VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
       QueryCommand.self, MigrateCommand.self, MigrationsCommand.self, ExportCommand.self,
-      ImportCommand.self, CopyCommand.self,
+      ImportCommand.self, CopyCommand.self, ReplayCommand.self, ReplayWorkerCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,
     ])

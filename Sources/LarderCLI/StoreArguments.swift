@@ -11,6 +11,13 @@ public import LarderEngine
 extension Durability: ExpressibleByArgument {}
 extension KeyTextFormat: ExpressibleByArgument {}
 
+extension EvictionPolicy: ExpressibleByArgument {
+  /// Creates the policy with this name.
+  public init?(argument: String) { self.init(argument) }
+  /// The names, for the help.
+  public static var allValueStrings: [String] { all.map(\.description) }
+}
+
 /// The default location of the store.
 enum StoreLocation {
   /// Without the path of this user, because the manual contains it too.

@@ -54,8 +54,8 @@ package enum CommandProxy {
     try FileSystem.rename(path, to: other)
   }
 
-  /// Removes a file when this process gets SIGINT, SIGTERM or SIGHUP, and then ends by that signal.
-  /// An ignored signal stays ignored.
+  /// Removes a file or directory when this process gets SIGINT, SIGTERM or SIGHUP, and then ends by
+  /// that signal. Helper processes are killed first. An ignored signal stays ignored.
   package static func removeWhenInterrupted(_ path: String) throws {
     let inbox = try SignalPipe.open([
       SignalPipe.interrupt, SignalPipe.terminate, SignalPipe.hangUp,
@@ -63,6 +63,7 @@ package enum CommandProxy {
     try OSThread.start {
       while (try? RawDescriptor.wait(for: [.init(inbox)])) != nil {
         guard let arrival = SignalPipe.take().first else { continue }
+        HelperProcess.killAll()
         FileSystem.removeTree(path)
         SignalPipe.die(of: arrival.signal)
       }

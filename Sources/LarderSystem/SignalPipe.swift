@@ -29,6 +29,7 @@ package enum SignalPipe {
   package static let terminate = SIGTERM
   package static let hangUp = SIGHUP
   package static let quit = SIGQUIT
+  package static let killSignal = SIGKILL
   package static let brokenPipe = SIGPIPE
   package static let childChanged = SIGCHLD
 

@@ -42,6 +42,8 @@ package struct SpawnConfiguration: Sendable {
   package var arguments: [[UInt8]]
   /// Whether it reads this process's standard input; `/dev/null` otherwise.
   package var inheritsInput = false
+  /// The descriptor for its standard input, which precedes `inheritsInput`.
+  package var input: CInt?
   /// The descriptor for its standard output and error, or `nil` for this process's.
   package var output: CInt?
   package var error: CInt?
@@ -80,7 +82,9 @@ package struct SpawnConfiguration: Sendable {
     #endif
     _ = unsafe posix_spawn_file_actions_init(&actions)
     defer { _ = unsafe posix_spawn_file_actions_destroy(&actions) }
-    if !inheritsInput {
+    if let input {
+      _ = unsafe posix_spawn_file_actions_adddup2(&actions, input, 0)
+    } else if !inheritsInput {
       _ = unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
     }
     for (number, descriptor) in [(CInt(1), output), (2, error)] {
@@ -169,6 +173,15 @@ package struct SpawnConfiguration: Sendable {
       // SIGCHLD was already ignored at the start of this process: the status is unavailable.
       if currentErrno() != EINTR { return .exited(0) }
     }
+  }
+
+  /// Waits for the end of a child, and returns its status.
+  package static func waitForEnd(of pid: Int32) -> TerminationStatus {
+    var status: CInt = 0
+    while unsafe waitpid(pid, &status, 0) != pid {
+      if currentErrno() != EINTR { return .exited(0) }
+    }
+    return TerminationStatus(waitStatus: status)
   }
 
   package static func send(_ signal: CInt, to pid: Int32) { kill(pid, signal) }

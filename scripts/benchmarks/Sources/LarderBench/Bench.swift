@@ -28,8 +28,10 @@ struct Bench {
       case "--child-fetch": try ObjectChildren.fetch(arguments[1])
       case "--child-migrate": try ObjectChildren.migrate(arguments[1])
       case "--child-first": try ObjectFirstQueryFigure.child(arguments[1], arguments[2])
-      case "core", "objects", "storage": try Bench(arguments).run()
-      default: throw BenchFailure("Say what to measure: core, objects or storage.")
+      case "--child-replay": try EvictionReplay.child(arguments[1], arguments[2])
+      case "core", "objects", "storage", "eviction": try Bench(arguments).run()
+      default:
+        throw BenchFailure("Name the suite to measure: core, objects, storage or eviction.")
       }
     } catch {
       FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
@@ -85,6 +87,8 @@ struct Bench {
     }
     if suite == "objects" {
       try measureObjects(directory, measure)
+    } else if suite == "eviction" {
+      lines += try measureEviction(directory, measure)
     } else if suite == "storage" {
       let storages = StorageFigures(isQuick: isQuick)
       try measure("storage.memory_get", storages.memoryGet)
@@ -95,7 +99,7 @@ struct Bench {
     } else {
       try measureCore(directory, measure)
     }
-    guard !figures.isEmpty || !failures.isEmpty else {
+    guard !figures.isEmpty || !failures.isEmpty || !lines.isEmpty else {
       throw BenchFailure("No figure was selected.")
     }
     if let json {
@@ -165,6 +169,27 @@ struct Bench {
     }
     let migration = ObjectMigrationFigure(directory: directory, isQuick: isQuick)
     try measure("objects.migration_memory", migration.memory)
+  }
+
+  /// Returns the line of what is absent.
+  private func measureEviction(_ directory: String, _ measure: Measure) throws -> [String] {
+    let traces = ProcessInfo.processInfo.environment["LARDER_BENCH_TRACES"] ?? "../shared/traces"
+    let eviction = EvictionFigures(directory: directory, traces: traces, isQuick: isQuick)
+    var lines: [String] = []
+    if eviction.hasTraces {
+      try measure("eviction.lru_worst_points", eviction.lruWorst)
+      try measure("eviction.adaptive_mean", eviction.adaptiveMean)
+      try measure("eviction.adaptive_worst_below_lru", eviction.adaptiveWorst)
+      try measure("eviction.four_processes_points", eviction.fourProcesses)
+    } else {
+      let reason = "there is no \(traces)/reference.csv; name their directory with --traces"
+      Child.say("The traces are absent: \(reason). Hit ratios are not measured.")
+      lines.append(try Absence.json("eviction traces", reason))
+    }
+    try measure("eviction.hit_cost", eviction.hitCost)
+    try measure("eviction.insert_full", eviction.insertFull)
+    try measure("eviction.insert_worst", eviction.insertWorst)
+    return lines
   }
 
   private func measureCore(_ directory: String, _ measure: Measure) throws {

@@ -11,15 +11,18 @@ final class Child {
   private let output = Pipe()
   private var rest = Data()
 
-  /// - Parameter environment: What the process finds besides what this one has.
+  /// - Parameters:
+  ///   - environment: What the process finds besides what this one has.
+  ///   - shared: The standard input, in place of one that only this child reads.
   init(
-    _ arguments: [String], executable: String? = nil, environment: [String: String] = [:]
+    _ arguments: [String], executable: String? = nil, environment: [String: String] = [:],
+    input shared: FileHandle? = nil
   ) throws {
     process.executableURL =
       executable.map { URL(fileURLWithPath: $0) } ?? Bundle.main.executableURL
     process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     process.arguments = arguments
-    process.standardInput = input
+    process.standardInput = shared ?? input
     process.standardOutput = output
     try process.run()
   }

@@ -107,9 +107,19 @@ extension ClosedRange<Double> {
 /// A figure that could not be measured.
 enum Failure {
   static func json(_ part: String, _ error: any Error) throws -> String {
-    let line = ["kind": "failed", "part": part, "reason": "\(error)"]
+    try line(["kind": "failed", "part": part, "reason": "\(error)"])
+  }
+
+  fileprivate static func line(_ fields: [String: String]) throws -> String {
     let data = try JSONSerialization.data(
-      withJSONObject: line, options: [.sortedKeys, .withoutEscapingSlashes])
+      withJSONObject: fields, options: [.sortedKeys, .withoutEscapingSlashes])
     return String(decoding: data, as: UTF8.self)
+  }
+}
+
+/// Data that a measurement needs and that this machine lacks.
+enum Absence {
+  static func json(_ name: String, _ reason: String) throws -> String {
+    try Failure.line(["kind": "absent", "contender": name, "reason": reason])
   }
 }

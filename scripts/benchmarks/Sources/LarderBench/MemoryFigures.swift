@@ -86,8 +86,8 @@ struct MemoryFigures {
 
   /// A hit in a cache with a store (which keeps recency, checks the stamps and counts) less a hit in
   /// one without: recency alone cannot be switched off, so this is an upper bound of what it costs.
-  func recency() throws -> Figure {
-    let store = try SharedStore(at: directory + "/lru", .init(budget: .megabytes(64)))
+  func recency(id: String = "core.lru_cost_hit") throws -> Figure {
+    let store = try SharedStore(at: directory + "/" + id, .init(budget: .megabytes(64)))
     defer { store.close() }
     let shared = PersistentCache<Int, Person>(storage: store, namespace: "people")
     let alone = PersistentCache<Int, Person>(storage: nil, namespace: "people")
@@ -122,7 +122,7 @@ struct MemoryFigures {
       return own
     }
     return Figure(
-      id: "core.lru_cost_hit", value: Rounds.median(Array(differences.dropFirst())), unit: "ns",
+      id: id, value: Rounds.median(Array(differences.dropFirst())), unit: "ns",
       bar: .atMost(8), own: result.own, rival: "the same cache with storage: nil",
       rivalValue: result.rival, rivalUnit: "ns",
       spread: Rounds.quartiles(Array(differences.dropFirst())))
