@@ -87,17 +87,13 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
           !shard.view.mayBeShadowed(slot: slot),
           shard.view.isCurrent(slot: slot, readVersion: shard.entries[position].readVersion)
         else { return nil }
-        if shard.entries[position].expires != Int64.max,
-          shard.entries[position].expires <= now
-        {
+        if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
           return nil
         }
         shard.view.touch(hash: storeHash)
         shard.hits &+= 1
         if shard.hits & 63 == 0 { countHits() }
-      } else if shard.entries[position].expires != Int64.max,
-        shard.entries[position].expires <= now
-      {
+      } else if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
         return nil
       }
       if !shard.entries[position].wasUsed { shard.entries[position].wasUsed = true }
@@ -176,6 +172,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       entry.readVersion = origin.readVersion
       entry.storeHash = origin.storeHash
       entry.commitVersion = origin.commitVersion
+      entry.lifetime = origin.lifetime
       guard shard.insert(entry, costLimit: costLimit, countLimit: countLimit) else { return nil }
       return TierPosition(shard: number, position: shard.entries.count - 1)
     }
@@ -211,12 +208,14 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   /// Inserts the value of a pending write: this process reads it at once.
   @inlinable
   func insert(
-    waiting value: Value, forKey key: Key, expires: Int64, cost: Int, record: WriteRequest
+    waiting value: Value, forKey key: Key, expires: Int64, lifetime: Int64, cost: Int,
+    record: WriteRequest
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in
       var entry = TierEntry(key: key, keyHash: hash, value: value, expires: expires, cost: cost)
       entry.record = record
+      entry.lifetime = lifetime
       shard.insert(entry, costLimit: costLimit, countLimit: countLimit)
     }
   }

@@ -140,8 +140,8 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   @inlinable func setWriteBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
     guard let queued = enqueue(value, forKey: key, expires: expires), let value else { return }
     tier.insert(
-      waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
-      record: queued.record)
+      waiting: value, forKey: key, expires: queued.expires, lifetime: queued.lifetime,
+      cost: queued.cost, record: queued.record)
   }
 
   @usableFromInline

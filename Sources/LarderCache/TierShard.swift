@@ -14,6 +14,8 @@ package struct TierOrigin: Sendable {
   @usableFromInline let commitVersion: UInt64
   @usableFromInline let storeHash: UInt64
   @usableFromInline let table: SharedTable?
+  /// The lifetime of a sliding expiration in milliseconds, or zero.
+  @usableFromInline var lifetime: Int64 = 0
 
   /// Creates the origin of a value in a generation, whose table is `table`.
   @inlinable
@@ -50,6 +52,8 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   /// The commit version of the transaction that wrote the entry; zero if it is not known.
   @usableFromInline var commitVersion: UInt64
   @usableFromInline var expires: Int64
+  /// The lifetime of a sliding expiration in milliseconds, or zero.
+  @usableFromInline var lifetime: Int64
   @usableFromInline var cost: Int
   @usableFromInline var wasUsed: Bool
   /// Whether the key is a string of ASCII characters.
@@ -67,6 +71,7 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
     self.storeHash = 0
     self.commitVersion = 0
     self.expires = expires
+    self.lifetime = 0
     self.cost = cost
     self.wasUsed = false
     self.hasPlainKey = (key as? String)?.utf8.allSatisfy { $0 < 0x80 } ?? false
@@ -97,6 +102,27 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   var incarnation: UInt64 = 0
   @usableFromInline var cost = 0
   @usableFromInline var hand = 0
+
+  /// Returns whether the entry at a position, which may expire, has not expired. Records a use of one
+  /// with a sliding expiration.
+  @inlinable @inline(__always)
+  mutating func isAlive(_ position: Int, at now: Int64) -> Bool {
+    if entries[position].lifetime == 0 { return entries[position].expires > now }
+    return renew(position, at: now)
+  }
+
+  @usableFromInline
+  mutating func renew(_ position: Int, at now: Int64) -> Bool {
+    let (expires, lifetime) = (entries[position].expires, entries[position].lifetime)
+    if view.table != nil {
+      return view.renew(
+        hash: entries[position].storeHash, lifetime: lifetime, expires: expires, at: now)
+    }
+    // Without a store, the entry is the only copy of the value.
+    guard expires > now else { return false }
+    entries[position].expires = EntryHeader.deadline(of: lifetime, from: now)
+    return true
+  }
 
   /// Returns the position of a key's entry, or -1.
   @inlinable @inline(__always)

@@ -30,6 +30,8 @@ final class GenerationWriter {
     let commitVersion: UInt64
     let created: Int64
     let expires: Int64
+    /// The lifetime of a sliding expiration, or zero.
+    let lifetime: Int64
   }
 
   let path: String
@@ -114,8 +116,8 @@ final class GenerationWriter {
       payloadLength: entry.payload.count,
       commitVersion: min(
         entry.commitVersion, Generation.versionBase(ofGeneration: meta.generation)),
-      created: entry.created, expires: entry.expires, namespace: space.number,
-      epoch: space.record.epoch)
+      created: entry.created, expires: entry.expires, lifetime: entry.lifetime,
+      namespace: space.number, epoch: space.record.epoch)
     let reference =
       header.isChunked ? try writeChunks(entry.key.bytes, entry.payload).bytes() : nil
     let start =
@@ -133,7 +135,8 @@ final class GenerationWriter {
     }
     if entry.expires != EntryHeader.never {
       try transaction!.put(
-        [], forKey: ExpiryKey.key(expires: entry.expires, hash: hash), in: expiries)
+        ExpiryKey.value(lifetime: entry.lifetime),
+        forKey: ExpiryKey.key(expires: entry.expires, hash: hash), in: expiries)
     }
     account(header, in: namespace, adding: true)
     account(pending: header.cost)
@@ -223,7 +226,7 @@ final class GenerationWriter {
       }
       return content == key.bytes
     }
-    let start = item.offset + EntryHeader.size
+    let start = item.offset + header.contentOffset
     return try value(hash, in: entries)?[start..<(start + header.keyLength)]
       .elementsEqual(key.bytes) ?? false
   }

@@ -180,7 +180,7 @@ final class StoreSalvage {
     _ values: SalvageReader.Values
   ) -> GenerationWriter.Entry? {
     let header = item.header
-    let start = item.offset + EntryHeader.size
+    let start = item.offset + header.contentOffset
     var content: [UInt8]?
     if let reference = item.chunks {
       content = self.content(of: reference, length: header.contentLength, chunks, values)
@@ -195,7 +195,8 @@ final class StoreSalvage {
     }
     return GenerationWriter.Entry(
       key: EncodedKey(tag: header.keyTag, bytes: key), payload: payload, codec: header.codec,
-      commitVersion: header.commitVersion, created: header.created, expires: header.expires)
+      commitVersion: header.commitVersion, created: header.created, expires: header.expires,
+      lifetime: header.lifetime)
   }
 
   /// Returns the content in chunks, or `nil` if one is missing or damaged.

@@ -50,6 +50,7 @@ import Testing
     await reject { try await cache.setValues([("k", 2)], expires: expires) }
     await reject { try await mixed.setValue(2, forKey: Key<Int>("k"), expires: expires) }
     await reject { try namespace.setBytes([2], forKey: "k", expires: expires) }
+    await reject { try namespace.setBytes([2], forKey: "k", expires: .afterAccess(lifetime)) }
     await reject {
       try { try store.setBytes([2], forKey: "k", in: "bytes", expires: expires) }()
     }
@@ -110,6 +111,10 @@ import Testing
 
   @Test func `Caches without a store reject a lifetime of zero as well`() async throws {
     let drawer = Drawer()
+    let custom = PersistentCache<String, Int>(storage: drawer)
+    #expect(throws: StoreError.self) {
+      try custom.setValue(1, forKey: "sliding", expires: .afterAccess(.seconds(1)))
+    }
     for cache in [
       PersistentCache<String, Int>(storage: nil), PersistentCache<String, Int>(storage: drawer),
     ] {

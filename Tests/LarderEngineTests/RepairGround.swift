@@ -48,7 +48,9 @@ struct RepairGround {
           if let value {
             try transaction.setBytes(
               value, forKey: place.key, in: place.space,
-              expires: place.key % 5 == 0 ? .after(.seconds(86_400)) : .never)
+              expires: place.key % 5 == 0
+                ? .after(.seconds(86_400))
+                : place.key % 5 == 1 ? .afterAccess(.seconds(86_400)) : .never)
           } else {
             try transaction.remove(forKey: place.key, in: place.space)
           }

@@ -57,6 +57,31 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A read in any process, from memory too, renews a sliding expiration for all`() throws {
+    let directory = try TemporaryDirectory()
+    let shared = directory.appending("clock")
+    let clock = try ManualClock(sharedAt: shared)
+    let ground = try StoreFixture(StoreOptions(clock: clock.storeClock))
+    let peers = try (0..<2).map { _ in try ground.peer("shared=\(shared)") }
+    try ground.numbers.setValue("text", forKey: 1, expires: .afterAccess(.seconds(60)))
+    for peer in peers { #expect(try peer.ask("get 1") == "value text") }
+    for round in 0..<12 {
+      clock.advance(by: .seconds(50))
+      // Each reader depends on the read of another one 50 seconds ago.
+      if round % 3 == 2 {
+        #expect(ground.numbers[1] == "text")
+      } else {
+        #expect(try peers[round % 3].ask("get 1") == "value text")
+      }
+    }
+    clock.advance(by: .milliseconds(61_024))
+    #expect(ground.numbers[1] == nil)
+    for peer in peers { #expect(try peer.ask("get 1") == "none") }
+    #expect(try ground.store.verify() == [])
+    for peer in peers { try peer.dismiss() }
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `Two processes choose different lifetimes with the same jitter`() throws {
     let peers = try (0..<2).map { _ in try TestExecutable.peer.start() }
     let lifetimes = try peers.map { try $0.numbers("jitter 20", "jitter") }

@@ -119,6 +119,18 @@ struct LoadedValue<Value: Sendable>: Sendable {
   let value: Value
   let expires: Int64
 
+  init(value: Value, expires: Int64) {
+    self.value = value
+    self.expires = expires
+  }
+
+  /// Creates a value that is used now: with a sliding expiration it begins a new lifetime.
+  init(value: Value, expires: Int64, lifetime: Int64, now: @autoclosure () -> Int64) {
+    self.value = value
+    self.expires =
+      lifetime == 0 ? expires : max(expires, EntryHeader.deadline(of: lifetime, from: now()))
+  }
+
   var item: Item<Value> { Item(value, millisecondsSince1970: expires) }
 }
 
@@ -135,5 +147,6 @@ struct ObservedValue<Value: Sendable>: Sendable {
 struct QueuedWrite {
   @usableFromInline let record: WriteRequest
   @usableFromInline let expires: Int64
+  @usableFromInline let lifetime: Int64
   @usableFromInline let cost: Int
 }

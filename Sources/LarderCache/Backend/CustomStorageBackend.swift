@@ -108,6 +108,10 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   }
 
   func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
+    if expires.slidingLifetime != 0 {
+      throw StoreError.unsupported(
+        "set", "A read of it does not record a use. Pass a lifetime after the write.")
+    }
     let new = try value.map { value in
       let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
       return CustomStorageEntry(

@@ -30,6 +30,9 @@ extension LocalBackend {
     tier.withEntry(key) { entry, _ in
       guard entry.expires == EntryHeader.never || entry.expires > tier.now else { return nil }
       entry.wasUsed = true
+      if entry.lifetime != 0 {
+        entry.expires = EntryHeader.deadline(of: entry.lifetime, from: tier.now)
+      }
       return LoadedValue(value: entry.value, expires: entry.expires)
     } ?? nil
   }
@@ -124,14 +127,18 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
   func fill(
     _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<Key>.Call
   ) throws -> Bool {
-    try insert(value, key, expires.deadline(now: tier.now)) { call.isUndisturbed }
+    try insert(value, key, (expires.deadline(now: tier.now), expires.slidingLifetime)) {
+      call.isUndisturbed
+    }
   }
 
   func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
     // Checked first: a rejected write leaves the old value, and computations of the key continue.
     let deadline = try expires.deadline(now: tier.now)
     calls.note(key)
-    if let value { return insert(value, key, deadline) { true } }
+    if let value {
+      return insert(value, key, (deadline, expires.slidingLifetime)) { true }
+    }
     let existed = tier.validValue(key) != nil
     tier.remove(key)
     changes.note(key)
@@ -144,11 +151,14 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   /// Inserts a value if `mayInsert`, called under the lock of the key's shard, returns `true`.
   private func insert(
-    _ value: Value, _ key: Key, _ expires: Int64, if mayInsert: () -> Bool
+    _ value: Value, _ key: Key, _ end: (expires: Int64, lifetime: Int64),
+    if mayInsert: () -> Bool
   ) -> Bool {
     var isInserted = false
+    var origin = TierOrigin.memory
+    origin.lifetime = end.expires == EntryHeader.never ? 0 : end.lifetime
     tier.insert(
-      value, forKey: key, from: .memory, expires: expires,
+      value, forKey: key, from: origin, expires: end.expires,
       cost: EntryHeader.size + MemoryLayout<Value>.size
     ) {
       isInserted = mayInsert()

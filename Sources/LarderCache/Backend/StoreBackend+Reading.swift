@@ -96,10 +96,11 @@ extension StoreBackend {
   ) throws -> LoadedValue<Value>? {
     guard case .found(let stored) = lookup.outcome else { return nil }
     let value = try context.decode(stored.payload, codec: stored.codec, of: key)
-    insert(
-      value, key, place, TierOrigin(lookup, commitVersion: stored.commitVersion),
-      (stored.expires, stored.payload.count))
-    return LoadedValue(value: value, expires: stored.expires)
+    var origin = TierOrigin(lookup, commitVersion: stored.commitVersion)
+    origin.lifetime = stored.lifetime
+    insert(value, key, place, origin, (stored.expires, stored.payload.count))
+    return LoadedValue(
+      value: value, expires: stored.expires, lifetime: stored.lifetime, now: place.core.now)
   }
 
   /// Advances the read version of a cached value whose entry a look-up found unchanged.
@@ -108,20 +109,23 @@ extension StoreBackend {
   private func revalidateUnchanged(
     _ key: Key, _ lookup: Lookup, _ commitVersion: UInt64
   ) -> LoadedValue<Value>? {
-    let found: (loaded: LoadedValue<Value>, cost: Int, isOfOldTable: Bool)?? =
+    let found: (LoadedValue<Value>, origin: TierOrigin, cost: Int, isOfOldTable: Bool)?? =
       tier.withEntry(key) { entry, table in
         guard entry.record == nil, entry.commitVersion == commitVersion else { return nil }
         entry.readVersion = min(entry.readVersion, lookup.readVersion)
         entry.storeHash = lookup.hash
-        let loaded = LoadedValue(value: entry.value, expires: entry.expires)
-        return (loaded, entry.cost, table !== lookup.generation.table)
+        let loaded = LoadedValue(
+          value: entry.value, expires: entry.expires, lifetime: entry.lifetime, now: tier.now)
+        if entry.lifetime != 0 { lookup.generation.table.touch(hash: lookup.hash, at: tier.now) }
+        var origin = TierOrigin(lookup, commitVersion: commitVersion)
+        origin.lifetime = entry.lifetime
+        return (loaded, origin, entry.cost, table !== lookup.generation.table)
       }
-    guard let (loaded, cost, isOfOldTable) = found ?? nil else { return nil }
+    guard let (loaded, origin, cost, isOfOldTable) = found ?? nil else { return nil }
     // A shard of an older generation changes to the new one's table.
     if isOfOldTable {
       tier.insert(
-        loaded.value, forKey: key, from: TierOrigin(lookup, commitVersion: commitVersion),
-        expires: loaded.expires, cost: cost)
+        loaded.value, forKey: key, from: origin, expires: loaded.expires, cost: cost)
     }
     return loaded
   }
@@ -180,13 +184,20 @@ extension StoreBackend {
       entry.readVersion = ~commitVersion
       entry.storeHash = place.hash(in: generation)
       // Pending writes first, then the stamps: see ``MemoryTier/validValue(_:)``.
+      // A sliding expiration begins with the write: if the time has passed, the store decides.
       guard
         place.pendingWrite == nil,
         generation.table.isCurrent(
           slot: StampSlot(hash: entry.storeHash), readVersion: entry.readVersion),
         entry.expires > place.core.now
       else { return (nil, commitVersion) }
-      return (LoadedValue(value: entry.value, expires: entry.expires), commitVersion)
+      if entry.lifetime != 0 {
+        generation.table.touch(hash: entry.storeHash, at: place.core.now)
+      }
+      let loaded = LoadedValue(
+        value: entry.value, expires: entry.expires, lifetime: entry.lifetime,
+        now: place.core.now)
+      return (loaded, commitVersion)
     }
     if let current = result?.0 {
       tier.adopt(key, table: generation.table)

@@ -43,7 +43,7 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
     let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
     return EntryContent(
       key: key, codec: codec.rawValue, payload: payload,
-      expires: try expires.deadline(now: core.now))
+      expires: try expires.deadline(now: core.now), lifetime: expires.slidingLifetime)
   }
 
   // MARK: Writing
@@ -56,9 +56,10 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
     if let value, case .put(let content) = kind, case .committed(let commitVersion) = request.phase,
       let generation = try? place.core.generation(), request.matches(generation)
     {
-      let origin = TierOrigin(
+      var origin = TierOrigin(
         readVersion: ~commitVersion, commitVersion: commitVersion,
         storeHash: place.hash(in: generation), table: generation.table)
+      origin.lifetime = content.lifetime
       insert(value, key, place, origin, (content.expires, content.payload.count))
     }
     return isChange(result)
@@ -79,7 +80,8 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
       return nil
     }
     return QueuedWrite(
-      record: request, expires: content.expires, cost: content.payload.count + EntryHeader.size)
+      record: request, expires: content.expires, lifetime: content.lifetime,
+      cost: content.payload.count + EntryHeader.size)
   }
 
   /// Encodes a key, and a value or the removal of one.

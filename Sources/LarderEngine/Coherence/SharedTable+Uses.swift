@@ -112,6 +112,7 @@ package struct UseTable {
   }
 
   /// Returns the tick of the last use of a key, or zero.
+  @inlinable
   package func lastUse(_ prefix: UInt32) -> UInt64 {
     let found = find(prefix)
     return found.isOfKey ? found.word & UseTable.tickMask : 0

@@ -10,13 +10,14 @@ package import LarderSystem
 // where hashes collide, several consecutive entries. All integers are little-endian.
 //
 //      0  version        u8    2
-//      1  flags          u8    1: key and payload are in chunks; reserved: 2 sliding expiration,
+//      1  flags          u8    1: key and payload are in chunks; 2: sliding expiration; reserved:
 //                              4 pinned, 8 known to be absent, 16 tagged, 32 of a remote store
 //      2  codec          u16   how the payload is encoded
 //      4  key length     u32
 //      8  label          u64   commit version of the transaction that wrote it
 //     16  created        i64   milliseconds since 1970
-//     24  expires        i64   milliseconds since 1970; Int64.max: never
+//     24  expires        i64   milliseconds since 1970; Int64.max: never; with sliding expiration:
+//                              unless the use table has a later use
 //     32  payload length u32
 //     36  admission      u32   number of the admission into the eviction queues; odd: into the
 //                              main queue (`EvictionQueues.swift`); a new value keeps it
@@ -25,16 +26,17 @@ package import LarderSystem
 //     52  epoch          u32   of the namespace; an entry of an earlier epoch is invisible
 //     56  stored length  u32   bytes of this entry in the record, header included
 //     60  key tag        u8
-//     61  extension      u8    length in units of 8 bytes; zero in this version
+//     61  extension      u8    length in units of 8 bytes: 1 with sliding expiration, otherwise 0
 //     62  zero           2 bytes
 //     64  extension, key, payload         or, in chunks: first chunk id u64, chunk count u32, zero u32
 //
-// Checksum: XXH64(header, seed: XXH64(payload, seed: XXH64(key))).
+// Checksum: XXH64(header, seed: XXH64(payload, seed: XXH64(key))). An extension is hashed between
+// payload and header: its hash has the seed of the payload's, and is the seed of the header's.
 //
-// An extension will contain, in the order of their flags: the lifetime of a sliding expiration u64,
-// in milliseconds; the identifiers and epochs of tags; the epoch u32, 4 zero bytes and the version u64
-// of a remote store. An entry with a reserved flag or with an extension was written by a newer
-// version of the library, and is unreadable for this one.
+// An extension contains, in the order of their flags: the lifetime of a sliding expiration u64,
+// in milliseconds; later the identifiers and epochs of tags; the epoch u32, 4 zero bytes and the
+// version u64 of a remote store. An entry with a reserved flag or another extension was written by a
+// newer version of the library, and is unreadable for this one.
 //
 // The table `chunks` maps ids from a sequence to runs of key and payload: a checksum XXH64(bytes,
 // seed: id), then up to 32,744 bytes. That is exactly eight pages: longer runs of overflow pages
@@ -47,7 +49,8 @@ package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
   package static let version: UInt8 = 2
   /// The flags of entries that only newer versions of the library write.
-  private static let reservedFlags: UInt8 = 0b11_1110
+  private static let reservedFlags: UInt8 = 0b11_1100
+  private static let lifetimeSize = 8
   package static let chunkReferenceSize = 16
   package static let chunkDataSize = 32_744
   /// The largest record without chunks: eight pages less LMDB's page header.
@@ -70,21 +73,30 @@ package struct EntryHeader: Sendable, Hashable {
   package var keyTag: UInt8
   /// The number of the admission into the eviction queues.
   package var admission: UInt32 = 0
-  /// The two bytes that should be zero, at their position in the last header word. The checksum
-  /// covers them.
+  /// The lifetime of a sliding expiration in milliseconds; zero for any other entry.
+  package var lifetime: Int64 = 0
+  /// The length of the extension and the two bytes that should be zero, at their position in the last
+  /// header word. The checksum covers them.
   private var padding: UInt32 = 0
 
   /// The size of key and payload in bytes.
   package var contentLength: Int { keyLength + payloadLength }
   /// The cost of the entry against the budget, in bytes.
   package var cost: Int { EntryHeader.size + contentLength }
+  /// The size of header and extension in bytes: the offset of the key, or of the chunk reference.
+  package var contentOffset: Int {
+    EntryHeader.size + (lifetime == 0 ? 0 : EntryHeader.lifetimeSize)
+  }
   /// The size of the entry in its record in bytes.
   package var storedLength: Int {
-    EntryHeader.size + (isChunked ? EntryHeader.chunkReferenceSize : contentLength)
+    contentOffset + (isChunked ? EntryHeader.chunkReferenceSize : contentLength)
   }
 
-  /// Returns whether the entry is expired at a time in milliseconds since 1970.
-  package func isExpired(at now: Int64) -> Bool { expires <= now }
+  /// Returns the expiration time of a lifetime that begins at `now`.
+  package static func deadline(of lifetime: Int64, from now: Int64) -> Int64 {
+    let (sum, overflow) = now.addingReportingOverflow(lifetime)
+    return overflow ? never : sum
+  }
 
   /// The reasons why bytes are not an entry.
   package enum Defect: Error, Sendable { case damaged, newerFormat }
@@ -100,8 +112,16 @@ package struct EntryHeader: Sendable, Hashable {
       throw version > EntryHeader.version ? .newerFormat : .damaged
     }
     let flags: UInt8 = bytes.integer(at: 1)!
-    guard flags & EntryHeader.reservedFlags == 0, bytes.integer(at: 61, as: UInt8.self) == 0
+    let isSliding = flags & 2 != 0
+    guard flags & EntryHeader.reservedFlags == 0,
+      bytes.integer(at: 61, as: UInt8.self) == (isSliding ? 1 : 0)
     else { throw .newerFormat }
+    if isSliding {
+      guard let stored: Int64 = record.integer(at: offset + EntryHeader.size), stored > 0 else {
+        throw .damaged
+      }
+      lifetime = stored
+    }
     let payload: UInt32 = bytes.integer(at: 32)!
     let stored: UInt32 = bytes.integer(at: 56)!
     guard payload <= UInt32(EntryHeader.maximumContent) else { throw .damaged }
@@ -119,7 +139,7 @@ package struct EntryHeader: Sendable, Hashable {
     keyTag = bytes.integer(at: 60)!
     padding = bytes.integer(at: 60, as: UInt32.self)! & ~0xFF
     guard
-      flags & ~1 == 0, keyLength + payloadLength <= EntryHeader.maximumContent,
+      flags & ~3 == 0, keyLength + payloadLength <= EntryHeader.maximumContent,
       Int(stored) == storedLength, offset + Int(stored) <= record.byteCount
     else { throw .damaged }
   }
@@ -127,7 +147,7 @@ package struct EntryHeader: Sendable, Hashable {
   /// Creates the header of a new entry without its checksum.
   package init(
     codec: UInt16, keyTag: UInt8, keyLength: Int, payloadLength: Int, commitVersion: UInt64,
-    created: Int64, expires: Int64, namespace: UInt32, epoch: UInt32
+    created: Int64, expires: Int64, lifetime: Int64 = 0, namespace: UInt32, epoch: UInt32
   ) {
     self.codec = codec
     self.keyTag = keyTag
@@ -138,12 +158,14 @@ package struct EntryHeader: Sendable, Hashable {
     self.expires = expires
     self.namespace = namespace
     self.epoch = epoch
-    self.isChunked = EntryHeader.size + keyLength + payloadLength > EntryHeader.inlineLimit
+    self.lifetime = lifetime
+    if lifetime != 0 { padding = 1 << 8 }
+    self.isChunked = contentOffset + keyLength + payloadLength > EntryHeader.inlineLimit
   }
 
-  /// Returns the bytes of the header with the current checksum field.
+  /// Returns the bytes of header and extension with the current checksum field.
   package func bytes() -> [UInt8] {
-    withByteScratch(EntryHeader.size) { bytes in
+    withByteScratch(contentOffset) { bytes in
       write(to: &bytes)
       return bytes.span.copied()
     }
@@ -151,7 +173,7 @@ package struct EntryHeader: Sendable, Hashable {
 
   private func write(to bytes: inout ScratchBuffer) {
     bytes.store(EntryHeader.version, at: 0)
-    bytes.store(isChunked ? 1 as UInt8 : 0, at: 1)
+    bytes.store((isChunked ? 1 : 0) | (lifetime == 0 ? 0 : 2) as UInt8, at: 1)
     bytes.store(codec, at: 2)
     bytes.store(UInt32(keyLength), at: 4)
     bytes.store(commitVersion, at: 8)
@@ -164,17 +186,18 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(epoch, at: 52)
     bytes.store(UInt32(storedLength), at: 56)
     bytes.store(padding | UInt32(keyTag), at: 60)
+    if lifetime != 0 { bytes.store(lifetime, at: EntryHeader.size) }
   }
 
-  /// Writes the header for content of this hash, with its checksum.
+  /// Writes header and extension for content of this hash, with their checksum.
   package mutating func seal(contentHash: UInt64, into bytes: inout ScratchBuffer) {
     checksum = checksum(over: contentHash)
     write(to: &bytes)
   }
 
-  /// Returns the bytes of the header for content of this hash, with its checksum.
+  /// Returns the bytes of header and extension for content of this hash, with their checksum.
   package mutating func sealed(contentHash: UInt64) -> [UInt8] {
-    withByteScratch(EntryHeader.size) { bytes in
+    withByteScratch(contentOffset) { bytes in
       seal(contentHash: contentHash, into: &bytes)
       return bytes.span.copied()
     }
@@ -195,14 +218,21 @@ package struct EntryHeader: Sendable, Hashable {
   private func checksum(over contentHash: UInt64) -> UInt64 {
     XXH64.hash(
       words: (
-        UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | UInt64(codec) << 16
-          | UInt64(truncatingIfNeeded: keyLength) << 32,
+        UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | (lifetime == 0 ? 0 : 1 << 9)
+          | UInt64(codec) << 16 | UInt64(truncatingIfNeeded: keyLength) << 32,
         commitVersion, UInt64(bitPattern: created), UInt64(bitPattern: expires),
         UInt64(truncatingIfNeeded: payloadLength) & 0xFFFF_FFFF | UInt64(admission) << 32, 0,
         UInt64(namespace) | UInt64(epoch) << 32,
         UInt64(truncatingIfNeeded: storedLength) & 0xFFFF_FFFF | UInt64(padding) << 32
           | UInt64(keyTag) << 32
-      ), seed: contentHash)
+      ), seed: lifetime == 0 ? contentHash : extensionHash(after: contentHash))
+  }
+
+  private func extensionHash(after contentHash: UInt64) -> UInt64 {
+    withByteScratch(EntryHeader.lifetimeSize) { bytes in
+      bytes.store(lifetime, at: 0)
+      return XXH64.hash(bytes.span, seed: contentHash)
+    }
   }
 }
 
@@ -221,8 +251,8 @@ package struct ChunkReference: Sendable, Hashable {
     in record: RawSpan, at offset: Int, of header: EntryHeader
   ) throws(EntryHeader.Defect) {
     guard
-      let first: UInt64 = record.integer(at: offset + EntryHeader.size),
-      let count: UInt32 = record.integer(at: offset + EntryHeader.size + 8),
+      let first: UInt64 = record.integer(at: offset + header.contentOffset),
+      let count: UInt32 = record.integer(at: offset + header.contentOffset + 8),
       Int(count) == ChunkReference.count(forContent: header.contentLength),
       first <= UInt64.max - UInt64(count)
     else { throw .damaged }

@@ -10,11 +10,17 @@ package struct EntryContent: Sendable {
   package let codec: UInt16
   package let payload: [UInt8]
   package let expires: Int64
+  /// The lifetime of a sliding expiration in milliseconds, or zero.
+  package let lifetime: Int64
   /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
   let contentHash: UInt64
 
   /// Creates the content for a key and computes its hash.
-  package init(key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64) {
+  package init(
+    key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64, lifetime: Int64 = 0
+  ) {
+    // An entry that would slide beyond the end of time never expires.
+    self.lifetime = expires == EntryHeader.never ? 0 : lifetime
     self.codec = codec
     self.payload = payload
     self.expires = expires
@@ -83,7 +89,7 @@ extension StoreTransaction {
       guard let content else { return true }
       return content == key.bytes
     }
-    let start = item.offset + EntryHeader.size
+    let start = item.offset + item.header.contentOffset
     return record.slice(start..<(start + key.bytes.count))?.equals(key.bytes) ?? false
   }
 
@@ -95,7 +101,8 @@ extension StoreTransaction {
   @discardableResult
   mutating func remove(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws -> Bool {
     guard let old = try removeEntry(key, hash: hash, in: space) else { return false }
-    return try !old.isExpired(at: now) && old.epoch == epoch(old.namespace)
+    return try !generation.table.isExpired(old, hash: hash, at: now)
+      && old.epoch == epoch(old.namespace)
   }
 
   /// Removes the entry of a key, whether or not it is visible.
@@ -185,8 +192,8 @@ extension StoreTransaction {
   }
 }
 
-/// The keys of the table `expiries`: expiration time, big-endian, then the hash. The table has no
-/// values.
+/// The keys of the table `expiries`: expiration time, big-endian, then the hash. The value is empty;
+/// for an entry with a sliding expiration it is the lifetime.
 package enum ExpiryKey {
   package static func key(expires: Int64, hash: UInt64) -> [UInt8] {
     var key: [UInt8] = []
@@ -195,6 +202,16 @@ package enum ExpiryKey {
     key.append(littleEndian: hash.byteSwapped)
     return key
   }
+
+  /// Returns the value of the key of an entry with this lifetime; zero for no sliding expiration.
+  package static func value(lifetime: Int64) -> [UInt8] {
+    if lifetime == 0 { return [] }
+    var value: [UInt8] = []
+    value.append(littleEndian: UInt64(bitPattern: lifetime))
+    return value
+  }
+
+  static func lifetime(_ value: RawSpan) -> Int64 { value.integer(at: 0) ?? 0 }
 
   static func parse(_ key: RawSpan) -> (expires: Int64, hash: UInt64)? {
     guard

@@ -16,7 +16,7 @@ extension StoreTransaction {
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
       payloadLength: content.payload.count, commitVersion: commitVersion, created: now,
-      expires: content.expires,
+      expires: content.expires, lifetime: content.lifetime,
       namespace: number, epoch: try epoch(number))
     if !header.isChunked {
       switch try existing(key, hash: hash, namespace: number) {
@@ -39,7 +39,7 @@ extension StoreTransaction {
     touch(hash: hash)
     let tick = generation.table.advanceClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: old == nil)
-    try addExpiry(content.expires, hash: hash)
+    try addExpiry(of: header, hash: hash)
     try writeAfterOthers(content, key, hash, &header)
   }
 
@@ -91,7 +91,7 @@ extension StoreTransaction {
     guard
       !header.isChunked, header.storedLength == record.byteCount, header.namespace == number,
       header.keyTag == key.tag, header.keyLength == key.bytes.count,
-      let stored = record.slice(EntryHeader.size..<(EntryHeader.size + header.keyLength)),
+      let stored = record.slice(header.contentOffset..<(header.contentOffset + header.keyLength)),
       stored.equals(key.bytes)
     else { return .other }
     return .same(header)
@@ -110,7 +110,7 @@ extension StoreTransaction {
     try makeRoom(for: header.cost)
     header.admission = admit(hash: hash, cost: header.cost)
     try account(adding: header)
-    try addExpiry(content.expires, hash: hash)
+    try addExpiry(of: header, hash: hash)
     try write(content, key, hash, &header, isNew: true)
   }
 
@@ -120,12 +120,12 @@ extension StoreTransaction {
     old: EntryHeader
   ) throws {
     try account(replacing: old, with: header)
-    if old.expires != content.expires {
+    if old.expires != header.expires || old.lifetime != header.lifetime {
       if old.expires != EntryHeader.never {
         try transaction.remove(
           key: ExpiryKey.key(expires: old.expires, hash: hash), in: generation.expiries)
       }
-      try addExpiry(content.expires, hash: hash)
+      try addExpiry(of: header, hash: hash)
     }
     try write(content, key, hash, &header, isNew: false)
   }
@@ -137,7 +137,7 @@ extension StoreTransaction {
     touch(hash: hash)
     let tick = generation.table.advanceClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: isNew)
-    try withByteScratch(EntryHeader.size) { start in
+    try withByteScratch(header.contentOffset) { start in
       header.seal(contentHash: content.contentHash, into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in
         try content.payload.withRawSpan { payload throws(LMDBError) in

@@ -70,7 +70,8 @@ public struct StoreNamespace: Sendable {
     let encoded = EncodedKey(key)
     let content = EntryContent(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      expires: try expires.deadline(now: core.options.clock.now()))
+      expires: try expires.deadline(now: core.options.clock.now()),
+      lifetime: expires.slidingLifetime)
     try core.submit(WriteRequest(.put(content), space: space, key: encoded))
   }
 
@@ -163,7 +164,7 @@ extension StoreTransaction {
     let encoded = EncodedKey(key)
     let content = EntryContent(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      expires: try expires.deadline(now: now))
+      expires: try expires.deadline(now: now), lifetime: expires.slidingLifetime)
     try set(content, forKey: encoded, in: space(named: namespace))
   }
 
@@ -228,13 +229,17 @@ extension StoreTransaction {
     for item in try items(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
       let epoch = try currentEpoch(number)
-      guard !item.header.isExpired(at: now), item.header.epoch == epoch else { return nil }
+      guard !generation.table.isExpired(item.header, hash: hash, at: now),
+        item.header.epoch == epoch
+      else { return nil }
       guard let payload = try payload(of: item, hash: hash) else {
         throw StoreError.unreadable("it is damaged", in: space.name)
       }
+      if item.header.lifetime != 0 { generation.table.touch(hash: hash, at: now) }
       return StoredValue(
         payload: payload, codec: item.header.codec, commitVersion: item.header.commitVersion,
-        created: item.header.created, expires: item.header.expires)
+        created: item.header.created, expires: item.header.expires,
+        lifetime: item.header.lifetime)
     }
     return nil
   }

@@ -35,7 +35,7 @@ extension StoredValue {
   /// - Returns: `nil` if the checksum does not match: the entry is damaged or of another key.
   @inline(__always)
   init?(copying header: EntryHeader, in record: RawSpan, at offset: Int, keyHash: UInt64) {
-    let start = offset + EntryHeader.size + header.keyLength
+    let start = offset + header.contentOffset + header.keyLength
     let payload = record.slice(start..<(start + header.payloadLength))!.copied()
     guard header.isIntact(contentHash: XXH64.hash(payload, seed: keyHash)) else { return nil }
     self.init(payload, header)
@@ -57,7 +57,7 @@ extension Snapshot {
     of header: EntryHeader, in record: RawSpan, at offset: Int, length: Int
   ) throws -> [UInt8]? {
     guard header.isChunked else {
-      let start = offset + EntryHeader.size
+      let start = offset + header.contentOffset
       return record.slice(start..<(start + length))?.copied()
     }
     guard let chunks = try? ChunkReference(in: record, at: offset, of: header) else { return nil }
@@ -115,14 +115,14 @@ extension StoreCore {
       let value: StoredValue?
       if header.isChunked {
         guard
-          try isAlive(header, number, snapshot),
+          try isAlive(header, number, snapshot, hash: place.hash),
           let payload = try chunkedPayload(of: header, in: record, at: start, key, snapshot)
         else { continue }
         if known != 0, header.commitVersion == known { return .unchanged }
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
         value = header.isIntact(contentHash: hashed) ? StoredValue(payload, header) : nil
       } else {
-        let content = record.slice((start + EntryHeader.size)..<offset)!
+        let content = record.slice((start + header.contentOffset)..<offset)!
         guard content.slice(0..<header.keyLength)!.equals(key.bytes) else {
           // The entry belongs to another key with the same hash, unless it is this key's entry and
           // damaged.
@@ -130,7 +130,7 @@ extension StoreCore {
           if !header.isIntact(contentHash: hashed) { damage = .wrongChecksum(header) }
           continue
         }
-        guard try isAlive(header, number, snapshot) else { return .absent }
+        guard try isAlive(header, number, snapshot, hash: place.hash) else { return .absent }
         if known != 0, header.commitVersion == known { return .unchanged }
         value = StoredValue(
           copying: header, in: record, at: start, keyHash: XXH64.hash(key.bytes))
@@ -194,17 +194,18 @@ extension StoreCore {
     return number
   }
 
-  /// Returns whether an entry has expired.
+  /// Returns whether an entry has expired, for a read of its key.
   @inline(__always)
-  func isExpired(_ header: EntryHeader) -> Bool {
-    header.expires != EntryHeader.never && header.isExpired(at: options.clock.now())
+  func isExpired(_ header: EntryHeader, hash: UInt64, _ generation: Generation) -> Bool {
+    guard header.expires != EntryHeader.never else { return false }
+    return generation.table.isExpired(header, hash: hash, at: options.clock.now())
   }
 
   /// Returns whether an entry is neither expired nor of an earlier epoch.
   func isAlive(
-    _ header: EntryHeader, _ number: UInt32, _ snapshot: borrowing Snapshot
+    _ header: EntryHeader, _ number: UInt32, _ snapshot: borrowing Snapshot, hash: UInt64
   ) throws -> Bool {
-    if isExpired(header) { return false }
+    if isExpired(header, hash: hash, snapshot.generation) { return false }
     // An entry that was written after the last published clear is alive. Otherwise this snapshot's
     // namespace record decides.
     if header.commitVersion > snapshot.generation.table.namespaceLabel(number) { return true }

@@ -51,7 +51,7 @@ extension StoreCore {
           let header = item.header
           guard
             wanted == nil || header.namespace == wanted,
-            try isAlive(header, header.namespace, snapshot),
+            try isAlive(header, header.namespace, snapshot, hash: hash),
             let key = try snapshot.content(
               of: header, in: cursor.currentValue, at: item.offset, length: header.keyLength)
           else { continue }
@@ -59,7 +59,8 @@ extension StoreCore {
             EntryInfo(
               hash: hash, key: EncodedKey(tag: header.keyTag, bytes: key),
               codec: header.codec, bytes: header.cost, created: header.created,
-              expires: header.expires, namespace: header.namespace,
+              expires: snapshot.generation.table.deadline(of: header, hash: hash),
+              namespace: header.namespace,
               lastUse: SharedTable.milliseconds(
                 ofTick: snapshot.generation.table.lastUse(hash: hash))))
         }

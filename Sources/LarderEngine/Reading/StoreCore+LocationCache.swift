@@ -54,24 +54,25 @@ extension StoreCore {
     guard let readerIndex = generation.pool.enter() else { return nil }
     generation.table.markInsideLMDB(process: generation.process, index: readerIndex, true)
     let value = places.withBytes(at: record) {
-      read(tag, key, number, checksum: record.checksum, $0)
+      read(tag, key, (hash, number), in: generation, checksum: record.checksum, $0)
     }
     generation.table.markInsideLMDB(process: generation.process, index: readerIndex, false)
     generation.pool.leave(readerIndex)
     guard let value else { return nil }
     fault(.beforeFill)
     generation.count(.storeHits)
-    generation.table.touch(hash: hash)
+    recordUse(of: value, hash: hash, in: generation)
     return (value, record.readVersion)
   }
 
   @inline(__always)
   private func read(
-    _ tag: UInt8, _ key: RawSpan, _ number: UInt32, checksum: UInt64, _ record: RawSpan
+    _ tag: UInt8, _ key: RawSpan, _ place: (hash: UInt64, number: UInt32),
+    in generation: Generation, checksum: UInt64, _ record: RawSpan
   ) -> StoredValue? {
     guard let header = try? EntryHeader(in: record, at: 0), header.checksum == checksum,
-      header.matches(tag, keyLength: key.byteCount, namespace: number), !header.isChunked,
-      header.storedLength == record.byteCount, !isExpired(header)
+      header.matches(tag, keyLength: key.byteCount, namespace: place.number), !header.isChunked,
+      header.storedLength == record.byteCount, !isExpired(header, hash: place.hash, generation)
     else { return nil }
     return StoredValue(copying: header, in: record, at: 0, keyHash: XXH64.hash(key))
   }

@@ -52,6 +52,8 @@ package struct StoredValue: Sendable {
   package let commitVersion: UInt64
   package let created: Int64
   package let expires: Int64
+  /// The lifetime of a sliding expiration in milliseconds, or zero.
+  package let lifetime: Int64
 }
 
 extension StoredValue {
@@ -59,7 +61,7 @@ extension StoredValue {
     self.init(
       payload: payload, codec: header.codec, commitVersion: header.commitVersion,
       created: header.created,
-      expires: header.expires)
+      expires: header.expires, lifetime: header.lifetime)
   }
 }
 
@@ -192,11 +194,21 @@ extension StoreCore {
     // Any event may happen between the read and the insert.
     fault(.beforeFill)
     switch lookup.outcome {
-    case .found, .unchanged:
+    case .found(let value):
+      lookup.generation.count(.storeHits)
+      recordUse(of: value, hash: lookup.hash, in: lookup.generation)
+    case .unchanged:
       lookup.generation.count(.storeHits)
       lookup.generation.table.touch(hash: lookup.hash)
     case .absent, .unreadable: lookup.generation.count(.misses)
     }
+  }
+
+  /// Records the use of an entry that was read from the store's file.
+  @inline(__always)
+  func recordUse(of value: StoredValue, hash: UInt64, in generation: Generation) {
+    if value.lifetime == 0 { return generation.table.touch(hash: hash) }
+    generation.table.touch(hash: hash, at: options.clock.now())
   }
 
   private func reportDamage(

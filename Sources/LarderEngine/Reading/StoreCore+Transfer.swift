@@ -70,11 +70,13 @@ extension StoreCore {
             }
             guard
               space == nil || names[header.namespace] == space?.name,
-              try isAlive(header, header.namespace, snapshot)
+              try isAlive(
+                header, header.namespace, snapshot, hash: cursor.currentInteger)
             else { continue }
             guard
               let entry = try whole(
-                item, cursor.currentValue, names[header.namespace]!, snapshot)
+                item, cursor.currentValue, (names[header.namespace]!, cursor.currentInteger),
+                snapshot)
             else {
               leftOut += 1
               continue
@@ -104,15 +106,18 @@ extension StoreCore {
 
   /// Returns a verified copy of an entry, or `nil` if it is damaged.
   private func whole(
-    _ item: RecordEntry, _ record: RawSpan, _ name: String, _ snapshot: borrowing Snapshot
+    _ item: RecordEntry, _ record: RawSpan, _ place: (name: String, hash: UInt64),
+    _ snapshot: borrowing Snapshot
   ) throws -> ExportedEntry? {
     let header = item.header
     let content = try snapshot.verifiedContent(of: header, in: record, at: item.offset)
     guard let content else { return nil }
     return ExportedEntry(
-      namespace: name,
+      namespace: place.name,
       key: EncodedKey(tag: header.keyTag, bytes: Array(content[..<header.keyLength])),
-      codec: header.codec, created: header.created, expires: header.expires,
+      codec: header.codec, created: header.created,
+      // The use table is not exported: a sliding expiration becomes a time.
+      expires: snapshot.generation.table.deadline(of: header, hash: place.hash),
       payload: Array(content[header.keyLength...]))
   }
 
@@ -208,7 +213,8 @@ extension StoreTransaction {
     let number = try number(of: space)
     for item in try readableItems(hash: hash) where item.header.namespace == number {
       if try hasKey(item, hash: hash, key) {
-        return try !item.header.isExpired(at: now) && item.header.epoch == currentEpoch(number)
+        return try !generation.table.isExpired(item.header, hash: hash, at: now)
+          && item.header.epoch == currentEpoch(number)
       }
     }
     return false

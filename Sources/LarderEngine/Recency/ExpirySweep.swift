@@ -36,13 +36,15 @@ extension StoreTransaction {
   private static var shareNanoseconds: UInt64 { 2_000_000 }
 
   /// Records the expiration time of an entry that the transaction stores.
-  mutating func addExpiry(_ expires: Int64, hash: UInt64) throws {
+  mutating func addExpiry(of header: EntryHeader, hash: UInt64) throws {
+    let expires = header.expires
     guard expires != EntryHeader.never else { return }
     // X1. Zero is lower than any time, and stays.
     if expires < generation.table.earliestExpiry { generation.table.earliestExpiry = expires }
     earliestExpiry = earliestExpiry.map { min($0, expires) }
     try transaction.put(
-      [], forKey: ExpiryKey.key(expires: expires, hash: hash), in: generation.expiries)
+      ExpiryKey.value(lifetime: header.lifetime),
+      forKey: ExpiryKey.key(expires: expires, hash: hash), in: generation.expiries)
   }
 
   /// Removes expired entries, oldest first.
@@ -66,9 +68,13 @@ extension StoreTransaction {
         earliestExpiry = first?.expires ?? EntryHeader.never
         return true
       }
-      let removed = try removeItems(hash: first.hash) { $0.header.expires == first.expires }
+      let removed = try removeItems(hash: first.hash) { [generation, now] item in
+        item.header.expires == first.expires
+          && generation.table.isExpired(item.header, hash: first.hash, at: now)
+      }
       expired += UInt64(removed)
-      if removed == 0 {
+      let isRenewed = try renewSliding(first.hash, expires: first.expires)
+      if removed == 0, !isRenewed {
         try transaction.remove(
           key: ExpiryKey.key(expires: first.expires, hash: first.hash), in: generation.expiries)
       }
@@ -158,7 +164,12 @@ extension Snapshot {
     var cursor = try Cursor(over: generation.expiries, in: transaction)
     var more = try cursor.moveToFirst()
     while more, count < limit, let key = ExpiryKey.parse(cursor.currentKey), key.expires <= now {
-      count += 1
+      let lifetime = ExpiryKey.lifetime(cursor.currentValue)
+      if lifetime == 0
+        || generation.table.uses.deadline(hashPrefix(key.hash), of: lifetime) <= now
+      {
+        count += 1
+      }
       more = try cursor.moveToNext()
     }
     return count

@@ -194,7 +194,7 @@ extension StoreTransaction {
     queues!.changeSmallBytes(removing: found.header.cost, adding: 0)
     queues!.popSmall()
     let uses = generation.table.uses
-    if uses.uses(element.prefix) >= Self.usesToStay, try !isDead(found.header) {
+    if uses.uses(element.prefix) >= Self.usesToStay, try !isDead(found) {
       uses.setUses(element.prefix, 0)
       queues!.appendToMain(element)
       return false
@@ -206,7 +206,7 @@ extension StoreTransaction {
   private mutating func evict(
     _ found: FoundEntry, _ element: EvictionQueues.Element, fromMain: Bool
   ) throws {
-    if try isDead(found.header) {
+    if try isDead(found) {
       expired += 1
     } else {
       evicted += 1
@@ -215,9 +215,9 @@ extension StoreTransaction {
     try removeItems(hash: found.hash) { $0.offset == found.offset }
   }
 
-  private mutating func isDead(_ header: EntryHeader) throws -> Bool {
-    if header.isExpired(at: now) { return true }
-    return try epoch(header.namespace) != header.epoch
+  private mutating func isDead(_ found: FoundEntry) throws -> Bool {
+    if generation.table.isExpired(found.header, hash: found.hash, at: now) { return true }
+    return try epoch(found.header.namespace) != found.header.epoch
   }
 
   private struct FoundEntry {
@@ -318,7 +318,7 @@ extension StoreTransaction {
         for item in items {
           let header = item.header
           if sparingOwn, header.commitVersion == commitVersion { continue }
-          var isDead = header.isExpired(at: now)
+          var isDead = generation.table.isExpired(header, hash: hash, at: now)
           if let epoch = namespaces.epoch(of: header.namespace) {
             if epoch != header.epoch { isDead = true }
           } else {

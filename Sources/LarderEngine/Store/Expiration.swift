@@ -29,6 +29,8 @@ public struct Expiration: Sendable, Hashable {
     /// of zero or less and a part outside of 0 to 1 are errors of the write.
     case after(milliseconds: Int64, jitter: Double)
     case at(milliseconds: Int64)
+    /// A lifetime in milliseconds after the last use. Zero or less is an error of the write.
+    case afterAccess(milliseconds: Int64)
   }
 
   private let kind: Kind
@@ -63,6 +65,22 @@ public struct Expiration: Sendable, Hashable {
     Expiration(kind: .after(milliseconds: lifetime(duration), jitter: jitter))
   }
 
+  /// Returns a sliding expiration: a duration after the entry was last read or written by any process.
+  ///
+  /// A read does not write to the database. It records the time in the shared memory of the store, in
+  /// steps of 1.024 seconds that are rounded up: an entry expires up to 1.1 seconds late, and never
+  /// early. The shared memory has room for a limited number of keys, and a system crash or an attacker
+  /// may delete it. An entry whose last use is lost expires a duration after it was written, or after
+  /// the last time that the store's thread found it in use.
+  ///
+  /// Caches over a `CacheStorage` reject it.
+  ///
+  /// - Parameter duration: The lifetime without a use. With zero or less, the write throws
+  ///   ``StoreError/Code/invalidOption``.
+  public static func afterAccess(_ duration: Duration) -> Expiration {
+    Expiration(kind: .afterAccess(milliseconds: lifetime(duration)))
+  }
+
   /// Returns an expiration at a wall-clock time.
   ///
   /// - Parameter milliseconds: The time in milliseconds since 1970; negative values mean zero.
@@ -85,17 +103,30 @@ public struct Expiration: Sendable, Hashable {
     case .after(let milliseconds, let jitter):
       let lifetime =
         jitter == 0 ? milliseconds : JitterSource.shorten(milliseconds, byAtMost: jitter)
-      let (sum, overflow) = now.addingReportingOverflow(lifetime)
-      return overflow ? EntryHeader.never : sum
+      return EntryHeader.deadline(of: lifetime, from: now)
     case .at(let milliseconds): return milliseconds
+    case .afterAccess(let milliseconds):
+      return EntryHeader.deadline(of: milliseconds, from: now)
     }
+  }
+
+  /// The lifetime of a sliding expiration in milliseconds; zero for any other.
+  package var slidingLifetime: Int64 {
+    if case .afterAccess(let milliseconds) = kind { return milliseconds }
+    return 0
   }
 
   /// Checks the expiration before work whose result would be written with it.
   ///
   /// - Throws: ``StoreError/Code/invalidOption`` if a write cannot have this expiration.
   package func validate() throws(StoreError) {
-    guard case .after(let milliseconds, let jitter) = kind else { return }
+    let milliseconds: Int64
+    var jitter = 0.0
+    switch kind {
+    case .after(let lifetime, let part): (milliseconds, jitter) = (lifetime, part)
+    case .afterAccess(let lifetime): milliseconds = lifetime
+    case .never, .at: return
+    }
     guard milliseconds > 0 else {
       throw StoreError(
         .invalidOption, during: "set",

@@ -90,7 +90,7 @@ struct EntryFuzz: FuzzTarget {
         return chunks[index].withRawSpan(body)
       }
     } else {
-      let start = item.offset + EntryHeader.size
+      let start = item.offset + header.contentOffset
       content = record.slice(start..<(start + header.contentLength))?.copied()
     }
     guard let content else { return 1 }
