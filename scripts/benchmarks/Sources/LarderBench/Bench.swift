@@ -196,7 +196,7 @@ struct Bench {
     let memory = MemoryFigures(directory: directory, isQuick: isQuick)
     try measure("core.memory_hit_int", memory.hitInt)
     try measure("core.memory_hit_string", memory.hitString)
-    try measure("core.lru_cost_hit", memory.recency)
+    try measure("core.lru_cost_hit") { try memory.recency() }
     try measure("core.set_behind", memory.setWriteBehind)
     let codecs = CodecFigures(isQuick: isQuick)
     try measure("core.cbor_decode", codecs.decode)
