@@ -170,8 +170,8 @@ extension StoreCore {
   private func requireFiles(of generation: Generation, links: UInt64) throws {
     // A durable store has no periodic checks, so its commits check for replaced files once a second.
     let now = Clocks.monotonicNanoseconds() / 1_000_000
-    if options.durability == .durable, now &- lastTick.load(ordering: .relaxed) >= 1000 {
-      lastTick.store(now, ordering: .relaxed)
+    if options.durability == .durable, now &- lastFileCheck.load(ordering: .relaxed) >= 1000 {
+      lastFileCheck.store(now, ordering: .relaxed)
       if generation.hasForeignFiles { generation.hasLostFiles.store(true, ordering: .releasing) }
     }
     guard links == 0 || generation.hasLostFiles.load(ordering: .acquiring) else { return }

@@ -36,6 +36,9 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let syncer = Checkpointer()
   let lastTick = Atomic<UInt64>(0)
+  /// The time at which a commit of a durable store last checked for replaced files. Apart from
+  /// `lastTick`, so that constant commits do not keep the thread from its ticks.
+  let lastFileCheck = Atomic<UInt64>(0)
   /// The work of the object layer on the store's thread, about once a second.
   let maintenance = Mutex<(@Sendable (StoreCore) -> Void)?>(nil)
   let idleWatch = IdleWatch()
