@@ -43,8 +43,9 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      BudgetCommand.self, VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
-      QueryCommand.self, MigrateCommand.self, MigrationsCommand.self, ExportCommand.self,
+      BudgetCommand.self, VerifyCommand.self, RepairCommand.self, ClearCommand.self,
+      ObjectsCommand.self, QueryCommand.self, MigrateCommand.self, MigrationsCommand.self,
+      ExportCommand.self,
       ImportCommand.self, CopyCommand.self, ReplayCommand.self, ReplayWorkerCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,

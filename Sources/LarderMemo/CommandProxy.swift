@@ -64,7 +64,11 @@ package enum CommandProxy {
       while (try? RawDescriptor.wait(for: [.init(inbox)])) != nil {
         guard let arrival = SignalPipe.take().first else { continue }
         HelperProcess.killAll()
-        FileSystem.removeTree(path)
+        // Other threads of this process may be creating files in it.
+        for _ in 0..<1000 {
+          FileSystem.removeTree(path)
+          if case .some(.none) = try? FileSystem.status(of: path) { break }
+        }
         SignalPipe.die(of: arrival.signal)
       }
     }

@@ -82,6 +82,13 @@ extension SharedTable {
     return now & UseTable.tickMask
   }
 
+  /// Advances the recency clock, and returns the tick with which a write of an entry is recorded: the
+  /// one that readers store. The caller holds the writer lock.
+  func advanceUseClock(milliseconds: Int64) -> UInt64 {
+    _ = advanceClock(milliseconds: milliseconds)
+    return unsafe word(SharedTableLayout.useClock).pointee.load(ordering: .relaxed)
+  }
+
   /// Raises the recency clock without the writer lock, about once a second, so that ticks of reads
   /// remain accurate without writes.
   package func raiseClock(milliseconds: Int64) {

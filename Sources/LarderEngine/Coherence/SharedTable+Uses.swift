@@ -90,6 +90,15 @@ package struct UseTable {
   /// Records a use: at most one relaxed store, and none if the word is as it would be stored.
   @inlinable @inline(__always)
   package func touch(_ prefix: UInt32, now: UInt64) {
+    // Of a key that is used often, the first word of the search has all bits already.
+    let index = (Int(prefix) & mask) << 3 + Int(prefix >> 21 & 7)
+    let full = now | UseTable.usesMask | UInt64(prefix >> 24)
+    if unsafe words[index].load(ordering: .relaxed) == full { return }
+    record(prefix, now: now)
+  }
+
+  @usableFromInline
+  func record(_ prefix: UInt32, now: UInt64) {
     let found = find(prefix)
     var next = now | UInt64(prefix >> 24) | UseTable.oneUse
     if found.isOfKey {

@@ -37,7 +37,7 @@ extension StoreTransaction {
     }
     try account(adding: header)
     touch(hash: hash)
-    let tick = generation.table.advanceClock(milliseconds: now)
+    let tick = generation.table.advanceUseClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: old == nil)
     try addExpiry(of: header, hash: hash)
     try writeAfterOthers(content, key, hash, &header)
@@ -135,7 +135,7 @@ extension StoreTransaction {
     isNew: Bool
   ) throws {
     touch(hash: hash)
-    let tick = generation.table.advanceClock(milliseconds: now)
+    let tick = generation.table.advanceUseClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: isNew)
     try withByteScratch(header.contentOffset) { start in
       header.seal(contentHash: content.contentHash, into: &start)

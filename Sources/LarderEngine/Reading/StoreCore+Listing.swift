@@ -61,8 +61,9 @@ extension StoreCore {
               codec: header.codec, bytes: header.cost, created: header.created,
               expires: snapshot.generation.table.deadline(of: header, hash: hash),
               namespace: header.namespace,
-              lastUse: SharedTable.milliseconds(
-                ofTick: snapshot.generation.table.lastUse(hash: hash))))
+              lastUse: max(
+                header.created,
+                SharedTable.milliseconds(ofTick: snapshot.generation.table.lastUse(hash: hash)))))
         }
         more = try cursor.moveToNext()
       }
