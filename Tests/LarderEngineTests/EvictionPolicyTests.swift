@@ -97,6 +97,20 @@ import Testing
       sizes.append(try store.statistics().entries)
     }
     #expect(sizes == [4001, 3002, 2003, 1004, 500, 500])
+    // A batch does not evict more, and the limit can be requested again.
+    try store.setLimits(StoreLimits(budget: .megabytes(16)))
+    try store.write { transaction in
+      for key in 20_000..<25_000 { try transaction.setBytes([1], forKey: key) }
+    }
+    try store.core.generation().table.entryBudget = 500
+    try store.write { transaction in
+      for key in 30_000..<30_100 { try transaction.setBytes([1], forKey: key) }
+    }
+    #expect(try store.statistics().entries == 5500 - 1000 + 1)
+    try store.setBytes([2], forKey: 30_000)
+    #expect(try store.statistics().entries <= 4501 - 1000 + 1)
+    try store.setLimits(store.limits())
+    #expect(try store.statistics().entries == 500)
     #expect(try store.verify() == [])
   }
 
@@ -157,6 +171,10 @@ import Testing
             Int.random(in: 0..<table.shape.queueSlots, using: &random),
             UInt32(truncatingIfNeeded: random.next()))
         }
+      }
+      // What overflows if it is believed.
+      for word in round % 2 == 0 ? [0, 1, 4, 8, 9] : [2, 3, 5, 6, 7] {
+        table.setQueueWord(word, UInt64.max - UInt64(round % 3))
       }
       for key in 0..<20 { try access(1000 * round + key, store) }
       #expect(try store.statistics().entries == 300)

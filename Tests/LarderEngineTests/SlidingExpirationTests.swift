@@ -109,10 +109,10 @@ import Testing
     #expect(try entries.bytes(forKey: 1) == [1])
     let generation = try store.core.generation()
     let hash = entries.space.hash(of: EncodedKey(1), in: generation)
-    generation.table.setLastUse(hash: hash, tick: 0, isNew: true)
+    generation.table.forgetUse(hash: hash)
     clock.advance(by: .milliseconds(9_999))
     #expect(try entries.contains(1))
-    generation.table.setLastUse(hash: hash, tick: 0, isNew: true)
+    generation.table.forgetUse(hash: hash)
     clock.advance(by: .milliseconds(1))
     #expect(try entries.bytes(forKey: 1) == nil)
   }

@@ -52,6 +52,9 @@ extension SharedTable {
     uses.recordWrite(hashPrefix(hash), tick: tick, isNew: isNew)
   }
 
+  /// Forgets the last use of a key, as happens when its word is replaced. For tests.
+  package func forgetUse(hash: UInt64) { uses.forget(hashPrefix(hash)) }
+
   // MARK: The recency clock
 
   /// The low bits of a recency tick, which count the writes of one millisecond.

@@ -117,7 +117,9 @@ package struct UseTable {
     let found = find(prefix)
     var uses = found.isOfKey && !isNew ? found.word & UseTable.usesMask : 0
     if !isNew, uses != UseTable.usesMask { uses += UseTable.oneUse }
-    unsafe words[found.index].store(tick | uses | UInt64(prefix >> 24), ordering: .relaxed)
+    // A read may have been recorded with a later tick.
+    let last = found.isOfKey ? max(tick, found.word & UseTable.tickMask) : tick
+    unsafe words[found.index].store(last | uses | UInt64(prefix >> 24), ordering: .relaxed)
   }
 
   /// Returns the tick of the last use of a key, or zero.
@@ -139,6 +141,13 @@ package struct UseTable {
     guard found.isOfKey else { return }
     let next = found.word & ~UseTable.usesMask | UInt64(uses) << 8
     unsafe words[found.index].store(next, ordering: .relaxed)
+  }
+
+  /// Forgets the last use of a key, as happens when its word is replaced. For tests.
+  func forget(_ prefix: UInt32) {
+    let found = find(prefix)
+    guard found.isOfKey else { return }
+    unsafe words[found.index].store(found.word & ~UseTable.tickMask, ordering: .relaxed)
   }
 
   func prefetch(_ prefix: UInt32) {

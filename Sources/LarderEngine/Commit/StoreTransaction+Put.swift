@@ -99,7 +99,8 @@ extension StoreTransaction {
 
   /// Returns whether an entry can replace an old one without eviction.
   private func fits(_ cost: Int, replacing old: Int) -> Bool {
-    budget == 0 || totals.bytes - min(totals.bytes, UInt64(old)) + UInt64(cost) <= budget
+    (budget == 0 || totals.bytes - min(totals.bytes, UInt64(old)) + UInt64(cost) <= budget)
+      && (entryBudget == 0 || totals.entries <= entryBudget)
   }
 
   /// Stores an entry under a hash that has no record.

@@ -59,6 +59,8 @@ public struct StoreTransaction: ~Copyable {
   /// Whether LMDB has something to commit even if the counters are unchanged.
   var hasWrittenEntries = false
   package var evicted: UInt64 = 0
+  /// The entries that were evicted because the store exceeded a lower budget.
+  var trimmed = 0
   var expired: UInt64 = 0
   /// The number of entries that the transaction has stored.
   var puts = 0

@@ -59,7 +59,7 @@ extension StoreCore {
             EntryInfo(
               hash: hash, key: EncodedKey(tag: header.keyTag, bytes: key),
               codec: header.codec, bytes: header.cost, created: header.created,
-              expires: snapshot.generation.table.deadline(of: header, hash: hash),
+              expires: snapshot.generation.table.deadline(of: header, hash: hash, at: now),
               namespace: header.namespace,
               lastUse: max(
                 header.created,

@@ -117,7 +117,7 @@ extension StoreCore {
       key: EncodedKey(tag: header.keyTag, bytes: Array(content[..<header.keyLength])),
       codec: header.codec, created: header.created,
       // The use table is not exported: a sliding expiration becomes a time.
-      expires: snapshot.generation.table.deadline(of: header, hash: place.hash),
+      expires: snapshot.generation.table.deadline(of: header, hash: place.hash, at: now),
       payload: Array(content[header.keyLength...]))
   }
 

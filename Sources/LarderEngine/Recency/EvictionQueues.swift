@@ -73,6 +73,8 @@ package struct EvictionQueues {
   private static let shares: ClosedRange<UInt64> = (1 << 32) / 50...(1 << 32) / 10 * 9
   /// The entries by which the share changes for one entry that comes back, at most.
   private static let step: UInt64 = 4
+  /// More bytes than a store has; a damaged word may contain more.
+  private static let mostBytes: UInt64 = 1 << 50
   /// A multiple of the average cost from which an entry is a large one.
   private static let largeMultiple: UInt64 = 4
 
@@ -93,7 +95,7 @@ package struct EvictionQueues {
       start: table.shape.smallQueue, first: word(.smallFirst), end: word(.smallEnd), slots: slots)
     main = Ring(
       start: table.shape.mainQueue, first: word(.mainFirst), end: word(.mainEnd), slots: slots)
-    smallBytes = word(.smallBytes)
+    smallBytes = min(word(.smallBytes), Self.mostBytes)
     share = min(max(word(.share), Self.shares.lowerBound), Self.shares.upperBound)
     admissions = UInt32(truncatingIfNeeded: word(.admissions))
     ghosts = GhostTable(
@@ -206,6 +208,9 @@ package struct EvictionQueues {
 extension EvictionQueues {
   /// One of the queues: a ring in the table.
   private struct Ring {
+    /// More than a queue has in its lifetime; a damaged word may contain more.
+    private static let mostPositions: UInt64 = 1 << 62
+
     let start: Int
     let slots: UInt64
     private(set) var first: UInt64
@@ -216,7 +221,9 @@ extension EvictionQueues {
       self.slots = slots
       self.end = end
       // A torn or damaged state: the elements are forgotten.
-      self.first = end >= first && end - first <= slots ? first : end
+      let isValid = end < Self.mostPositions && end >= first && end - first <= slots
+      if !isValid { self.end = 0 }
+      self.first = isValid ? first : 0
     }
 
     var count: UInt64 { end - first }

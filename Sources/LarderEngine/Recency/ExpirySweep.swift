@@ -60,9 +60,17 @@ extension StoreTransaction {
         return false
       }
       var first: (expires: Int64, hash: UInt64)?
+      var damaged: [UInt8]?
       do {
         var cursor = try Cursor(over: generation.expiries, in: transaction)
-        if try cursor.moveToFirst() { first = ExpiryKey.parse(cursor.currentKey) }
+        if try cursor.moveToFirst() {
+          first = ExpiryKey.parse(cursor.currentKey)
+          if first == nil { damaged = cursor.currentKey.copied() }
+        }
+      }
+      if let damaged {
+        try transaction.remove(key: damaged, in: generation.expiries)
+        continue
       }
       guard let first, first.expires <= now else {
         earliestExpiry = first?.expires ?? EntryHeader.never
@@ -166,7 +174,7 @@ extension Snapshot {
     while more, count < limit, let key = ExpiryKey.parse(cursor.currentKey), key.expires <= now {
       let lifetime = ExpiryKey.lifetime(cursor.currentValue)
       if lifetime == 0
-        || generation.table.uses.deadline(hashPrefix(key.hash), of: lifetime) <= now
+        || generation.table.uses.deadline(hashPrefix(key.hash), of: lifetime, at: now) <= now
       {
         count += 1
       }

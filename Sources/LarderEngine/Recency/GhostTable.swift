@@ -18,10 +18,12 @@ struct GhostTable {
   init(_ table: SharedTable, count: UInt64, small: UInt64, main: UInt64) {
     self.table = table
     self.count = count
-    self.small = min(small, 1 << 40)
-    self.main = min(main, 1 << 40)
+    // A damaged word may contain more.
+    self.small = min(small, Self.mostGhosts)
+    self.main = min(main, Self.mostGhosts)
   }
 
+  private static let mostGhosts: UInt64 = 1 << 28
   private static let mainBit: UInt32 = 1 << 16
   private static let bucketSize = 4
 

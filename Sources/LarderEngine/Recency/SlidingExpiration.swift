@@ -24,6 +24,9 @@ extension SharedTable {
   /// The distance of two recorded times in milliseconds.
   @usableFromInline static var useStep: Int64 { 1024 }
 
+  /// The milliseconds by which the recency clock may be ahead of the clock of the store.
+  @usableFromInline static var clockTolerance: Int64 { 60_000 }
+
   /// Records a use of an entry with a sliding expiration.
   package func touch(hash: UInt64, at now: Int64) {
     uses.touch(hashPrefix(hash), at: now)
@@ -33,13 +36,15 @@ extension SharedTable {
   @inline(__always)
   func isExpired(_ header: EntryHeader, hash: UInt64, at now: Int64) -> Bool {
     header.expires <= now
-      && (header.lifetime == 0 || uses.deadline(hashPrefix(hash), of: header.lifetime) <= now)
+      && (header.lifetime == 0
+        || uses.deadline(hashPrefix(hash), of: header.lifetime, at: now) <= now)
   }
 
   /// Returns the expiration time of an entry, with its last use.
-  func deadline(of header: EntryHeader, hash: UInt64) -> Int64 {
+  func deadline(of header: EntryHeader, hash: UInt64, at now: Int64) -> Int64 {
     guard header.lifetime != 0 else { return header.expires }
-    return max(header.expires, uses.deadline(hashPrefix(hash), of: header.lifetime))
+    return max(
+      header.expires, uses.deadline(hashPrefix(hash), of: header.lifetime, at: now))
   }
 }
 
@@ -50,11 +55,15 @@ extension UseTable {
     touch(prefix, now: SharedTable.tick(milliseconds: now & ~(SharedTable.useStep - 1)))
   }
 
-  /// Returns the time at which a lifetime after the last use ends, or zero if no use is recorded.
+  /// Returns the time at which a lifetime after the last use ends, or zero if no use is known.
+  ///
+  /// After a clock that was ahead has been corrected, the recency clock is still ahead. A use that seems
+  /// to be more than a minute after `now` says nothing about when it was.
   @usableFromInline
-  func deadline(_ prefix: UInt32, of lifetime: Int64) -> Int64 {
+  func deadline(_ prefix: UInt32, of lifetime: Int64, at now: Int64) -> Int64 {
     let tick = lastUse(prefix)
-    if tick == 0 { return 0 }
+    guard tick != 0, SharedTable.milliseconds(ofTick: tick) <= now + SharedTable.clockTolerance
+    else { return 0 }
     let end = SharedTable.milliseconds(ofTick: tick) + SharedTable.useStep
     return EntryHeader.deadline(of: lifetime, from: end)
   }
@@ -68,7 +77,7 @@ extension SharedTableView {
   @usableFromInline
   package func renew(hash: UInt64, lifetime: Int64, expires: Int64, at now: Int64) -> Bool {
     guard let uses else { return false }
-    guard expires > now || uses.deadline(hashPrefix(hash), of: lifetime) > now else {
+    guard expires > now || uses.deadline(hashPrefix(hash), of: lifetime, at: now) > now else {
       return false
     }
     uses.touch(hashPrefix(hash), at: now)
@@ -93,7 +102,7 @@ extension StoreTransaction {
         record += bytes
         continue
       }
-      header.expires = generation.table.deadline(of: header, hash: hash)
+      header.expires = generation.table.deadline(of: header, hash: hash, at: now)
       guard let content = try verifiedContent(of: item, hash: hash) else { continue }
       record += header.sealed(
         contentHash: content.withRawSpan {

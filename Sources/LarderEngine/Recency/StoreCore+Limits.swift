@@ -36,6 +36,12 @@ extension StoreCore {
       policyCode = table.policyCode
     }
 
+    func publish(in table: SharedTable) {
+      table.budget = budget
+      table.entryBudget = entryBudget
+      table.policyCode = policyCode
+    }
+
     init(_ limits: StoreLimits) {
       budget = UInt64(limits.budget?.bytes ?? 0)
       entryBudget = UInt64(limits.entryBudget ?? 0)
@@ -49,6 +55,8 @@ extension StoreCore {
     if let budget = options.budget { limits.budget = UInt64(budget.bytes) }
     if let entries = options.entryBudget { limits.entryBudget = UInt64(entries) }
     if let policy = options.evictionPolicy { limits.policyCode = policy.code }
+    // An opener need not wait until the store fits; each write goes on with it.
+    guard try limits != Limits(generation().table) else { return }
     try store(limits, during: "open")
   }
 
@@ -59,9 +67,9 @@ extension StoreCore {
     try store(limits, during: "setLimits")
   }
 
-  /// Stores limits for every process, and evicts entries in steps until the store fits.
+  /// Stores limits for every process, and evicts entries in steps until the store fits. The process that
+  /// stored equal limits before may have been killed before the store fitted them.
   func store(_ limits: Limits, during operation: String) throws {
-    guard try limits != Limits(generation().table) else { return }
     let isDone: Bool = try runExclusively { core in
       try core.withGeneration { generation in
         try core.store(limits, in: generation, during: operation)
@@ -83,14 +91,23 @@ extension StoreCore {
           + "\(ByteCount(bytes: Int(clamping: limits.budget))) was requested. Create a new store in "
           + "another directory.")
     }
-    try putMeta(in: generation) { meta in
-      meta.budget = limits.budget
-      meta.entryBudget = limits.entryBudget
-      meta.policyCode = limits.policyCode
+    let table = generation.table
+    if limits != Limits(table) {
+      var old: Limits?
+      do {
+        try putMeta(in: generation) { meta in
+          meta.budget = limits.budget
+          meta.entryBudget = limits.entryBudget
+          meta.policyCode = limits.policyCode
+          // Under the writer lock, so that the words of two setters are not mixed.
+          old = Limits(table)
+          limits.publish(in: table)
+        }
+      } catch {
+        old?.publish(in: table)
+        throw error
+      }
     }
-    generation.table.budget = limits.budget
-    generation.table.entryBudget = limits.entryBudget
-    generation.table.policyCode = limits.policyCode
     while try !transact(in: generation, { try $0.trim(limit: 1000) }).result {}
   }
 }

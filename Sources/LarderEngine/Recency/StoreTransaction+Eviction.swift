@@ -32,7 +32,8 @@ extension StoreTransaction {
   private static var maximumVictims: Int { 16 }
   /// The most elements of the queues that are looked at for a victim.
   private static var maximumSteps: Int { 64 }
-  /// The entries that one insert evicts at most in a store that exceeds a lower budget.
+  /// The entries that one transaction evicts in a store that exceeds a lower budget, beyond what makes
+  /// room for its own.
   private static var step: Int { 1000 }
   /// The uses with which an entry of the small queue moves to the main queue.
   private static var usesToStay: Int { 2 }
@@ -47,15 +48,18 @@ extension StoreTransaction {
     // A process that lowered a budget was killed before the store fitted it.
     let wasOver = isOver(adding: 0, entries: 0)
     let before = totals
-    var removed = 0
     var emptyRounds = 0
     while isOver(adding: cost, entries: 1), totals.entries > 0 {
       let count = try evict(
         wanted: victims(adding: cost, entries: 1), sparingOwn: emptyRounds < 8)
-      removed += count
+      if wasOver { trimmed += count }
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
       // The rest is left to later writes: a transaction has room for a limited number of pages.
-      if wasOver, removed >= Self.step, totals.bytes + UInt64(cost) <= before.bytes { break }
+      if wasOver, trimmed >= Self.step, totals.bytes + UInt64(cost) <= before.bytes,
+        totals.entries < before.entries
+      {
+        break
+      }
       // A cursor finds no more entries: the totals are wrong, so count again.
       if emptyRounds > 32 {
         try recount()

@@ -71,7 +71,8 @@ public struct Expiration: Sendable, Hashable {
   /// steps of 1.024 seconds that are rounded up: an entry expires up to 1.1 seconds late, and never
   /// early. The shared memory has room for a limited number of keys, and a system crash or an attacker
   /// may delete it. An entry whose last use is lost expires a duration after it was written, or after
-  /// the last time that the store's thread found it in use.
+  /// the last time that the store's thread found it in use. So does one whose uses were recorded while
+  /// the clock was more than a minute ahead, once it is corrected.
   ///
   /// Caches over a `CacheStorage` reject it.
   ///
