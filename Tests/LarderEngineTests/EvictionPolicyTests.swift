@@ -192,6 +192,42 @@ import Testing
     #expect(try store.verify() == [])
   }
 
+  @Test func `A key that comes back soon enters the main queue, and a large value does not`() throws
+  {
+    let store = try SharedStore(at: path, options(entries: 200))
+    for key in 0..<300 { try store.setBytes([1], forKey: key) }
+    let table = try store.core.generation().table
+    let (smallEnd, mainEnd, share) = (1, 3, 5)
+    // As after as many evictions from either queue.
+    for word in 8...9 { table.setQueueWord(word, 50) }
+    var before = (0..<10).map { table.queueWord($0) }
+    try store.setBytes([1], forKey: 50)
+    #expect(table.queueWord(mainEnd) == before[mainEnd] + 1)
+    #expect(table.queueWord(smallEnd) == before[smallEnd])
+    #expect(table.queueWord(share) > before[share], "the small queue was too small")
+    before = (0..<10).map { table.queueWord($0) }
+    try store.setBytes([UInt8](repeating: 1, count: 2000), forKey: 60)
+    #expect(table.queueWord(mainEnd) == before[mainEnd])
+    #expect(table.queueWord(smallEnd) == before[smallEnd] + 1)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A key that is read all the time stores nothing in shared memory`() throws {
+    let store = try SharedStore(at: path, options(entries: 200))
+    try store.setBytes([1], forKey: 1)
+    let generation = try store.core.generation()
+    let hash = try store.namespace("").space.hash(of: EncodedKey(1), in: generation)
+    for _ in 0..<4 { _ = try store.bytes(forKey: 1) }
+    let used = generation.table.lastUse(hash: hash)
+    // Writes of other keys advance the recency clock, but not the tick that readers store.
+    for key in 2..<50 {
+      try store.setBytes([1], forKey: key)
+      _ = try store.bytes(forKey: 1)
+    }
+    let now = generation.table.lastUse(hash: hash)
+    #expect(now == used || now - used >= 1 << 34, "at most once in 16 seconds")
+  }
+
   @Test func `Entries that no queue names are evicted as well`() throws {
     let store = try SharedStore(at: path, options(entries: 100))
     for key in 0..<100 { try store.setBytes([1], forKey: key) }

@@ -2,7 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The budgets and the eviction policy of a store.
+/// The budgets and the eviction policy of a store, the same for every process.
+///
+/// A value is a copy: it changes the store only with ``SharedStore/setLimits(_:)``.
 public struct StoreLimits: Sendable, Hashable {
   /// The limit for the stored entries in bytes, or `nil` for no limit.
   public var budget: ByteCount?

@@ -12,7 +12,7 @@ final class Child {
   private var rest = Data()
 
   /// - Parameters:
-  ///   - environment: What the process finds besides what this one has.
+  ///   - environment: Variables that are added to the environment of this process.
   ///   - shared: The standard input, in place of one that only this child reads.
   init(
     _ arguments: [String], executable: String? = nil, environment: [String: String] = [:],
