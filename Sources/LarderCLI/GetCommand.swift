@@ -37,6 +37,9 @@ struct GetCommand: ParsableCommand {
       switch try store.core.lookup(encoded, in: key.space()).outcome {
       case .found(let entry): try show(entry)
       case .unreadable(let text): throw StoreError.unreadable(text, in: key.namespace)
+      case .knownAbsent:
+        throw ToolError(
+          "knownAbsent", "It is stored that \(key.place) has no value.", exit: Exit.negative)
       case .absent, .unchanged:
         throw ToolError("notFound", "There is no entry for \(key.place).", exit: Exit.negative)
       }

@@ -121,6 +121,7 @@ struct ListCommand: ParsableCommand {
       ("created", .text(Timestamp(info.created).iso)),
       ("expires", CBORValue(Timestamp(ifSet: info.expires)?.iso)),
       ("lastUse", CBORValue(Timestamp(ifSet: info.lastUse)?.iso)),
+      ("pinned", .boolean(info.isPinned)),
     ])
   }
 

@@ -14,23 +14,27 @@ struct RemoveCommand: ParsableCommand {
     abstract: "Remove keys, for every process.",
     discussion: """
       The keys are arguments, or with --stdin the lines of standard input, or with --prefix all \
-      that begin with a text. Each key is removed by a separate transaction.
+      that begin with a text. Each key is removed by a separate transaction. With --tag the entries \
+      of all namespaces that were stored with the tag are removed, or those of --namespace, by one \
+      small write.
 
-      The exit status is 1 if a key has no entry; the other keys are removed. A --prefix without \
-      entries is not an error.
+      The exit status is 1 if a key has no entry; the other keys are removed. A --prefix or --tag \
+      without entries is not an error.
 
       EXAMPLES
         larder remove user/17 --namespace profiles
         larder remove a b c
         larder remove --prefix user/ --json
+        larder remove --tag user:7
         larder list --json | jq -r 'select(.bytes > 1000000).key' | larder remove --stdin
       """)
 
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "The namespace of the keys. (default: the one without a name)", valueName: "name"))
-  var namespace = ""
+      "The namespace of the keys. (default: the one without a name; with --tag, all)",
+      valueName: "name"))
+  var namespace: String?
 
   @Option(
     name: .shortAndLong,
@@ -43,6 +47,10 @@ struct RemoveCommand: ParsableCommand {
     help: ArgumentHelp("Remove every key whose text begins with this prefix.", valueName: "text"))
   var prefix: String?
 
+  @Option(
+    name: .long, help: ArgumentHelp("Remove the entries with this tag.", valueName: "tag"))
+  var tag: String?
+
   @Flag(name: .long, help: "Read keys from standard input, one a line.")
   var stdin = false
 
@@ -52,9 +60,9 @@ struct RemoveCommand: ParsableCommand {
   @OptionGroup var arguments: StoreArguments
 
   func validate() throws {
-    let ways = [!keys.isEmpty, stdin, prefix != nil].filter { $0 }.count
+    let ways = [!keys.isEmpty, stdin, prefix != nil, tag != nil].filter { $0 }.count
     guard ways == 1 else {
-      throw ValidationError("Pass keys, --stdin or --prefix, and only one of the three.")
+      throw ValidationError("Pass keys, --stdin, --prefix or --tag, and only one of the four.")
     }
     if prefix == "" {
       throw ValidationError(
@@ -64,7 +72,8 @@ struct RemoveCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let space = try NamespaceHandle(name: namespace)
+      let space = try NamespaceHandle(name: namespace ?? "")
+      if let tag { return try remove(tag, namespace == nil ? nil : space) }
       // All keys are parsed before the first is removed: a usage error removes nothing.
       var named = keys
       if stdin {
@@ -84,6 +93,20 @@ struct RemoveCommand: ParsableCommand {
       for (text, key) in wanted where try !remove(key, space, store.core) { missing.append(text) }
       report(removed: wanted.count - missing.count, missing)
       if !missing.isEmpty { throw Exit.negative }
+    }
+  }
+
+  private func remove(_ tag: String, _ space: NamespaceHandle?) throws {
+    let store = try arguments.openExisting()
+    defer { store.close() }
+    try store.core.removeAll(tagged: tag, in: space)
+    if arguments.json {
+      Console.json(
+        .object([("tag", .text(tag)), ("namespace", CBORValue(namespace))]))
+    } else {
+      Console.line(
+        "Removed the entries with tag \"\(tag)\""
+          + (namespace.map { " of namespace \"\($0)\"." } ?? "."))
     }
   }
 
@@ -111,6 +134,7 @@ struct RemoveCommand: ParsableCommand {
   }
 
   private func report(removed: Int, _ missing: [String]) {
+    let namespace = namespace ?? ""
     let place =
       " in " + (namespace.isEmpty ? "the unnamed namespace" : "namespace \"\(namespace)\"")
     guard arguments.json else {

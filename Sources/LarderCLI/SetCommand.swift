@@ -84,6 +84,8 @@ struct SetCommand: ParsableCommand {
         larder set greeting "Hello"
         larder set 42 --key-type integer --as bytes < image.png
         larder set limits '{"perMinute": 60}' --as json --expires 1h30m
+        larder set page/7 --tag user:7 --tag team:3 < page.html
+        larder set user/8 --absent --expires 30s     there is no such user
       """)
 
   @OptionGroup var key: KeyArguments
@@ -105,32 +107,60 @@ struct SetCommand: ParsableCommand {
     transform: Timestamp.duration)
   var expires: Duration?
 
+  @Option(
+    name: .long,
+    help: ArgumentHelp(
+      "A tag by which `larder remove --tag` removes the entry. Can be repeated.",
+      valueName: "tag"))
+  var tag: [String] = []
+
+  @Flag(name: .long, help: "Never evict the entry.")
+  var pin = false
+
+  @Flag(name: .long, help: "Record that the key has no value; requires --expires.")
+  var absent = false
+
   @OptionGroup var arguments: StoreArguments
+
+  func validate() throws {
+    if absent, expires == nil || value != nil || pin {
+      throw ValidationError("--absent requires --expires, and takes neither a value nor --pin.")
+    }
+  }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let encoded = try key.encodedKey()
+      if absent { return try store(encoded, codec: .plainBytes, payload: []) }
       if value == nil, Console.isInputTerminal {
         Console.printError("larder: Reading the value from the terminal. End it with Control-D.")
       }
       let input = try value.map { Array($0.utf8) } ?? Console.readInput()
       let (codec, payload) = try kind.encode(input)
-      let store = try arguments.openOrCreate()
-      defer { store.close() }
-      let deadline = expires.map { Expiration.after($0) } ?? .never
-      let expires = try deadline.deadline(now: Timestamp.now.milliseconds)
-      let content = EntryContent(
-        key: encoded, codec: codec.rawValue, payload: payload, expires: expires)
-      try store.core.submit(WriteRequest(.put(content), space: key.space(), key: encoded))
-      guard arguments.json else { return }
-      Console.json(
-        .object(
-          key.fields + [
-            ("codec", .text(EntryValue.name(of: codec))),
-            ("bytes", CBORValue(try key.bytes(ofValue: payload.count))),
-            ("valueBytes", CBORValue(payload.count)),
-            ("expires", CBORValue(Timestamp(ifSet: expires)?.iso)),
-          ]))
+      try store(encoded, codec: codec, payload: payload)
     }
+  }
+
+  private func store(_ encoded: EncodedKey, codec: CodecIdentifier, payload: [UInt8]) throws {
+    let store = try arguments.openOrCreate()
+    defer { store.close() }
+    let content = try EntryContent(
+      key: encoded, codec: codec.rawValue, payload: payload,
+      EntryAttributes(
+        expires.map { .after($0) } ?? .never, tags: tag, isPinned: pin, isAbsent: absent),
+      now: Timestamp.now.milliseconds)
+    try store.core.submit(WriteRequest(.put(content), space: key.space(), key: encoded))
+    guard arguments.json else { return }
+    Console.json(
+      .object(
+        key.fields + [
+          ("codec", .text(EntryValue.name(of: codec))),
+          (
+            "bytes",
+            CBORValue(content.overhead + encoded.bytes.count + payload.count)
+          ),
+          ("valueBytes", CBORValue(payload.count)),
+          ("expires", CBORValue(Timestamp(ifSet: content.expires)?.iso)),
+        ]))
   }
 }

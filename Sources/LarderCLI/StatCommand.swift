@@ -61,13 +61,19 @@ struct StatCommand: ParsableCommand {
       ("generation", .unsigned(statistics.generation)),
       ("entries", CBORValue(statistics.entries)),
       ("expiredEntries", CBORValue(statistics.expiredEntries)),
+      ("pinnedEntries", CBORValue(statistics.pinnedEntries)),
+      ("pinnedBytes", CBORValue(statistics.pinnedBytes)),
+      ("negativeEntries", CBORValue(statistics.negativeEntries)),
+      ("negativeBytes", CBORValue(statistics.negativeBytes)),
       ("bytes", CBORValue(statistics.bytes)),
       ("budget", statistics.budget.map { CBORValue($0) } ?? .null),
       ("fileBytes", CBORValue(statistics.fileBytes)),
       ("writesThroughMap", .boolean(statistics.usesWriteMap)),
       ("hitRatio", statistics.hitRatio.map(CBORValue.float) ?? .null),
       ("memoryHits", CBORValue(statistics.memoryHits)),
-      ("storeHits", CBORValue(statistics.storeHits)), ("misses", CBORValue(statistics.misses)),
+      ("storeHits", CBORValue(statistics.storeHits)),
+      ("negativeHits", CBORValue(statistics.negativeHits)),
+      ("misses", CBORValue(statistics.misses)),
       ("sets", CBORValue(statistics.sets)), ("removals", CBORValue(statistics.removals)),
       ("evictions", CBORValue(statistics.evictions)),
       ("expirations", CBORValue(statistics.expirations)),
@@ -86,6 +92,21 @@ struct StatCommand: ParsableCommand {
       ("unsyncedCommits", statistics.unsyncedCommits.map { CBORValue($0) } ?? .null),
       ("namespaces", .array(namespaces)),
     ])
+  }
+
+  /// Returns the parts of the entries that have special properties, as far as there are any.
+  private func parts(_ statistics: StoreStatistics) -> [(String, String)] {
+    var parts: [(String, String)] = []
+    if statistics.expiredEntries > 0 {
+      parts.append(("expired", TextLayout.grouped(statistics.expiredEntries)))
+    }
+    for (name, entries, bytes) in [
+      ("pinned", statistics.pinnedEntries, statistics.pinnedBytes),
+      ("negative", statistics.negativeEntries, statistics.negativeBytes),
+    ] where entries > 0 {
+      parts.append((name, "\(TextLayout.grouped(entries)), \(ByteCount(bytes: bytes))"))
+    }
+    return parts
   }
 
   private func json(_ reader: StoreStatistics.Reader) -> CBORValue {
@@ -115,7 +136,7 @@ struct StatCommand: ParsableCommand {
       text += line("synced", "every \(interval), \(TextLayout.grouped(commits)) commits since")
     }
     text += line("entries", statistics.entries)
-    if statistics.expiredEntries > 0 { text += line("expired", statistics.expiredEntries) }
+    for (name, value) in parts(statistics) { text += line(name, value) }
     var bytes = "\(ByteCount(bytes: statistics.bytes))"
     if let budget = statistics.budget {
       let share = TextLayout.percent(Double(statistics.bytes) / Double(max(budget, 1)))

@@ -75,7 +75,7 @@ extension StoreError {
   static func unsupported(_ operation: String, _ remedy: String) -> StoreError {
     StoreError(
       .unsupportedByStorage, during: operation,
-      "The cache's custom storage does not support this operation. \(remedy)")
+      "The cache's storage does not support this operation. \(remedy)")
   }
 }
 

@@ -11,7 +11,8 @@ public import Synchronization
 // Decoded values of this process, in shards with one lock each. A cached value keeps the read version
 // of the snapshot it was read in (inverted) and the stamp slot of its key. It is returned only while
 // no process has stamped a newer commit in the slot and this process has no pending write of the key:
-// three loads of words that rarely change.
+// three loads of words that rarely change. A value with tags is also compared with the slots of its
+// tags (`TagRecord.swift`).
 //
 // A value that was set and is not committed yet keeps its write request instead of a read version.
 // After the commit, its next use replaces the request with the version of the commit.
@@ -90,13 +91,15 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
         if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
           return nil
         }
+        if !shard.use(position) { return nil }
         shard.view.touch(hash: storeHash)
         shard.hits &+= 1
         if shard.hits & 63 == 0 { countHits() }
       } else if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
         return nil
+      } else if !shard.use(position) {
+        return nil
       }
-      if !shard.entries[position].wasUsed { shard.entries[position].wasUsed = true }
       return shard.entries[position].value
     }
   }
@@ -173,6 +176,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       entry.storeHash = origin.storeHash
       entry.commitVersion = origin.commitVersion
       entry.lifetime = origin.lifetime
+      if !origin.tags.isEmpty { entry.tags = origin.tags }
       guard shard.insert(entry, costLimit: costLimit, countLimit: countLimit) else { return nil }
       return TierPosition(shard: number, position: shard.entries.count - 1)
     }
@@ -229,6 +233,18 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   package func removeAll() {
     if fork.isForkedChild { return }
     for shard in shards { shard.state.withLock { $0.removeAll() } }
+  }
+
+  /// Removes the values with a tag.
+  ///
+  /// - Complexity: O(*n*) for *n* values in memory.
+  func removeAll(tagged tag: UInt64) {
+    for shard in shards {
+      shard.state.withLock { shard in
+        let tagged = shard.entries.filter { $0.tags.contains(tag) }
+        for entry in tagged { shard.remove(entry.key, hash: entry.keyHash) }
+      }
+    }
   }
 
   /// The keys in memory.

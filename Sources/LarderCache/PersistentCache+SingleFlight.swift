@@ -32,6 +32,8 @@ extension PersistentCache {
   /// - Parameters:
   ///   - key: The key.
   ///   - expires: The expiration of a computed value.
+  ///   - tags: The tags of a computed value. If one of them is removed during the computation, the value
+  ///     is not stored.
   ///   - compute: A closure that computes the value. It may request other keys, but not `key`.
   /// - Returns: The stored value, or the computed one.
   /// - Throws: Any error that `compute` throws; `CancellationError`; ``/LarderEngine/StoreError``, with
@@ -41,21 +43,72 @@ extension PersistentCache {
   ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a lifetime of zero or less. A cycle over several processes, or through detached
   ///   tasks, ends with the time limit.
   public func value(
-    forKey key: Key, expires: Expiration = .never,
+    forKey key: Key, expires: Expiration = .never, tags: [String] = [],
     _ compute: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
+    let attributes = EntryAttributes(expires, tags: tags)
     // Before the look-up, so that a wrong lifetime is an error of every call and not only of a miss.
-    try expires.validate()
+    try attributes.validate()
     if let value = tier.validValue(key) { return value }
-    if let value = try backend.loadForComputation(key) { return value }
-    let call = SingleFlightGroup.Call<Value>(
+    return try await result(
+      Computation(attributes: attributes, body: compute, value: { $0 }, stored: { $0.value }),
+      forKey: key)
+  }
+
+  /// Returns the value of a key, or `nil` if the key is known to have none. If nothing is known, one
+  /// caller on the machine finds out.
+  ///
+  /// ```swift
+  /// let user = try await users.value(forKey: 7, absentFor: .seconds(30)) {
+  ///   try await database.user(7)   // nil: there is no such user
+  /// }
+  /// ```
+  ///
+  /// A result of `nil` is stored as a negative entry: until it expires, no process computes the key
+  /// again. Otherwise this is ``value(forKey:expires:tags:_:)``.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - expires: The expiration of a computed value.
+  ///   - lifetime: The time for which a result of `nil` is kept.
+  ///   - tags: The tags of a computed value, and of a negative entry.
+  ///   - compute: A closure that computes the value, or returns `nil` if there is none.
+  /// - Returns: The stored value, or the computed one, or `nil`.
+  /// - Throws: Any error that `compute` throws, and those of ``value(forKey:expires:tags:_:)``.
+  public func value(
+    forKey key: Key, expires: Expiration = .never, absentFor lifetime: Duration,
+    tags: [String] = [], _ compute: @escaping @Sendable () async throws -> Value?
+  ) async throws -> Value? {
+    let attributes = EntryAttributes(expires, tags: tags)
+    let absent = EntryAttributes(.after(lifetime), tags: tags, isAbsent: true)
+    try attributes.validate()
+    try absent.validate()
+    if let value = tier.validValue(key) { return value }
+    return try await result(
+      Computation(
+        attributes: attributes, absent: absent, body: compute, value: { $0 },
+        stored: { state in
+          switch state {
+          case .value(let value): .some(value)
+          case .absent: .some(nil)
+          case .unknown: nil
+          }
+        }), forKey: key)
+  }
+
+  /// Returns the stored result for a key, or the one of its flight.
+  private func result<R: Sendable>(
+    _ computation: Computation<Value, R>, forKey key: Key
+  ) async throws -> R {
+    if let result = try backend.result(computation, of: key) { return result }
+    let call = SingleFlightGroup.Call<R>(
       EncodedKey(key), in: namespace, timeout: options.computeTimeout,
       text: { [namespace] in
         "key \(String(describing: key).prefix(200))"
           + (namespace.isEmpty ? "" : " of namespace \(namespace)")
       })
     return try await backend.flights.value(call) { [backend] flight in
-      try await backend.compute(key, expires, flight, compute)
+      try await backend.compute(key, computation, flight)
     }
   }
 

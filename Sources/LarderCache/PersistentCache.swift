@@ -146,7 +146,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 
   @usableFromInline
   func enqueue(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
-    reporting { try backend.enqueue(value, for: key, expires) }
+    reporting { try backend.enqueue(value, for: key, EntryAttributes(expires)) }
   }
 
   // MARK: Memory

@@ -16,6 +16,8 @@ package struct TierOrigin: Sendable {
   @usableFromInline let table: SharedTable?
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   @usableFromInline var lifetime: Int64 = 0
+  /// The hashes of the value's tags.
+  @usableFromInline var tags: [UInt64] = []
 
   /// Creates the origin of a value in a generation, whose table is `table`.
   @inlinable
@@ -55,7 +57,13 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   @usableFromInline var lifetime: Int64
   @usableFromInline var cost: Int
-  @usableFromInline var wasUsed: Bool
+  /// Whether the value was used since the hand of the clock passed it, and whether it has tags: a hit
+  /// compares both with one load.
+  @usableFromInline var marks: UInt8
+  /// The hashes of the tags.
+  @usableFromInline var tags: [UInt64] {
+    didSet { marks = marks & ~TierMarks.tagged | (tags.isEmpty ? 0 : TierMarks.tagged) }
+  }
   /// Whether the key is a string of ASCII characters.
   @usableFromInline let hasPlainKey: Bool
   /// The write request of a value that was not known to be committed when it was last used.
@@ -73,9 +81,15 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
     self.expires = expires
     self.lifetime = 0
     self.cost = cost
-    self.wasUsed = false
+    self.marks = 0
+    self.tags = []
     self.hasPlainKey = (key as? String)?.utf8.allSatisfy { $0 < 0x80 } ?? false
     self.record = nil
+  }
+
+  @inlinable @inline(__always) var wasUsed: Bool {
+    get { marks & TierMarks.used != 0 }
+    set { marks = marks & ~TierMarks.used | (newValue ? TierMarks.used : 0) }
   }
 
   /// Returns whether the entry has a key of the same hash.
@@ -87,6 +101,13 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
     guard key == other else { return false }
     return (key as? String)?.utf8.count == (other as? String)?.utf8.count
   }
+}
+
+/// The marks of a value in a tier. Numbers, because a hit compares them in the code of a client.
+@usableFromInline
+enum TierMarks {
+  @inlinable @inline(__always) static var used: UInt8 { 1 }
+  @inlinable @inline(__always) static var tagged: UInt8 { 2 }
 }
 
 /// The values under one lock: a contiguous array of entries, and an index with linear probing.
@@ -109,6 +130,26 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   mutating func isAlive(_ position: Int, at now: Int64) -> Bool {
     if entries[position].lifetime == 0 { return entries[position].expires > now }
     return renew(position, at: now)
+  }
+
+  /// Marks the value at a position as used, unless it was removed by one of its tags.
+  ///
+  /// - Returns: Whether it was not removed.
+  @inlinable @inline(__always)
+  mutating func use(_ position: Int) -> Bool {
+    let marks = entries[position].marks
+    if marks == TierMarks.used { return true }
+    if marks & TierMarks.tagged != 0, !areTagsCurrent(position) { return false }
+    entries[position].marks = marks | TierMarks.used
+    return true
+  }
+
+  @usableFromInline
+  func areTagsCurrent(_ position: Int) -> Bool {
+    // Without a store, a removal by tag removes the values themselves.
+    view.table == nil
+      || view.areCurrent(
+        entries[position].tags, readVersion: entries[position].readVersion)
   }
 
   @usableFromInline

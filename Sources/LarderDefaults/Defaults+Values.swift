@@ -117,7 +117,7 @@ extension Defaults {
         from: TierOrigin(lookup, commitVersion: stored.commitVersion), expires: stored.expires,
         cost: stored.payload.count + EntryHeader.size)
       return value
-    case .absent, .unchanged:
+    case .absent, .knownAbsent, .unchanged:
       tier.insert(
         nil, forKey: DefaultsTierKey(filed: key), from: TierOrigin(lookup, commitVersion: 0),
         expires: .max, cost: EntryHeader.size)

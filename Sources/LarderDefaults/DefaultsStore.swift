@@ -28,7 +28,7 @@ final class DefaultsStore: Sendable {
     switch try lookup(key).outcome {
     case .found(let stored): return stored
     case .unreadable(let text): throw Self.unreadable(text, key)
-    case .absent, .unchanged: return nil
+    case .absent, .knownAbsent, .unchanged: return nil
     }
   }
 

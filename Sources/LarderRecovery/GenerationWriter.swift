@@ -30,8 +30,9 @@ final class GenerationWriter {
     let commitVersion: UInt64
     let created: Int64
     let expires: Int64
-    /// The lifetime of a sliding expiration, or zero.
-    let lifetime: Int64
+    let traits: EntryHeader.Traits
+    /// The hashes of the tags.
+    let tags: [UInt64]
   }
 
   let path: String
@@ -116,14 +117,15 @@ final class GenerationWriter {
       payloadLength: entry.payload.count,
       commitVersion: min(
         entry.commitVersion, Generation.versionBase(ofGeneration: meta.generation)),
-      created: entry.created, expires: entry.expires, lifetime: entry.lifetime,
+      created: entry.created, expires: entry.expires, traits: entry.traits,
       namespace: space.number, epoch: space.record.epoch)
     let reference =
       header.isChunked ? try writeChunks(entry.key.bytes, entry.payload).bytes() : nil
     let start =
       others
       + header.sealed(
-        contentHash: EntryHeader.contentHash(key: entry.key.bytes, payload: entry.payload))
+        contentHash: EntryHeader.contentHash(key: entry.key.bytes, payload: entry.payload),
+        tags: entry.tags)
     let isLast = lastHash.map { hash > $0 } ?? true
     if isLast { lastHash = hash }
     try start.withRawSpan { start throws(LMDBError) in
@@ -135,7 +137,7 @@ final class GenerationWriter {
     }
     if entry.expires != EntryHeader.never {
       try transaction!.put(
-        ExpiryKey.value(lifetime: entry.lifetime),
+        ExpiryKey.value(lifetime: entry.traits.lifetime),
         forKey: ExpiryKey.key(expires: entry.expires, hash: hash), in: expiries)
     }
     account(header, in: namespace, adding: true)
@@ -167,13 +169,11 @@ final class GenerationWriter {
   private func account(_ header: EntryHeader, in namespace: [UInt8], adding: Bool) {
     let cost = UInt64(header.cost)
     if adding {
-      totals.bytes += cost
-      totals.entries += 1
+      totals.add(header)
       spaces[namespace]!.record.bytes += cost
       spaces[namespace]!.record.entries += 1
     } else {
-      totals.bytes -= cost
-      totals.entries -= 1
+      totals.subtract(header)
       spaces[namespace]!.record.bytes -= cost
       spaces[namespace]!.record.entries -= 1
     }
@@ -258,7 +258,7 @@ final class GenerationWriter {
 
   // MARK: End
 
-  /// Removes the entries that were created first until the rest fits into the budget.
+  /// Removes the entries that were created first until the rest fits into the budget, pinned ones last.
   ///
   /// - Returns: How many.
   func trim() throws -> Int {
@@ -271,19 +271,19 @@ final class GenerationWriter {
   private func trimOnce() throws {
     try commit()
     transaction = try WriteTransaction(in: environment)
-    var all: [(created: Int64, hash: UInt64, offset: Int)] = []
+    var all: [(isPinned: Int, created: Int64, hash: UInt64, offset: Int)] = []
     try reading { transaction in
       var cursor = try Cursor(over: entries, in: transaction)
       var more = try cursor.moveToFirst()
       while more {
         let hash = cursor.currentInteger
         for item in try Record.items(in: cursor.currentValue) {
-          all.append((item.header.created, hash, item.offset))
+          all.append((item.header.isPinned ? 1 : 0, item.header.created, hash, item.offset))
         }
         more = try cursor.moveToNext()
       }
     }
-    all.sort { ($0.created, $0.hash) < ($1.created, $1.hash) }
+    all.sort { ($0.isPinned, $0.created, $0.hash) < ($1.isPinned, $1.created, $1.hash) }
     var seen: Set<UInt64> = []
     for victim in all where totals.bytes > meta.budget {
       guard seen.insert(victim.hash).inserted else { continue }

@@ -159,7 +159,11 @@ final class RepairAnalysis {
     if !salvage.isInPlace(entry, item.hash, namespace: number) {
       findings.add(.error, place, "it is stored under the hash of another key")
     }
-    if survivesSystemCrash(item, entry) { tally.kept += 1 }
+    if survivesSystemCrash(item, entry) {
+      tally.kept += 1
+    } else if item.header.isTagged, salvage.mayMissRemovals {
+      tally.damaged += 1
+    }
   }
 
   private func checkBooks() {
@@ -253,7 +257,7 @@ final class RepairAnalysis {
   private func survivesSystemCrash(_ item: StoreSalvage.Found, _ entry: GenerationWriter.Entry)
     -> Bool
   {
-    if salvage.isCleared(item.header) { return false }
+    if salvage.isCleared(item.header) || salvage.isRemovedByTag(item.header, entry) { return false }
     // Found by search: it may be another table's, or another store's.
     return !item.isScavenged
       || salvage.isInPlace(entry, item.hash, namespace: item.header.namespace)

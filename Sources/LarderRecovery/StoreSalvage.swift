@@ -16,6 +16,8 @@ internal import LarderSystem
 //               else the entries go to `recovered-<number>`
 //   epochs      an entry of an earlier epoch was removed by a removeAll, and stays removed. Without
 //               the namespace's record the highest epoch there is counts
+//   tags        an entry that a removal by tag includes stays removed. If records of removals may be
+//               missing, because pages or `meta` are damaged, every tagged entry is removed
 //   secret      lost with `meta`, unless the main table of one commit earlier has it: a new one
 //   budget      of `meta`, else of the shared table; it never costs a durable store an entry
 //
@@ -46,6 +48,10 @@ final class StoreSalvage {
   /// The contents of the tables of chunks and expiration times.
   private(set) var storedChunks = SetFingerprint()
   private(set) var storedDeadlines = SetFingerprint()
+  /// The removals by tag, by the hash of the tag.
+  private var removals: [UInt64: TagRecord] = [:]
+  /// Whether a removal by tag may be missing.
+  private(set) var mayMissRemovals = true
 
   /// The types of the stored objects.
   var catalog = SalvagedCatalog()
@@ -57,6 +63,7 @@ final class StoreSalvage {
     values = reader.values
     self.reader = reader
     try readRecords(of: .main)
+    try readRemovals()
     try readRecords(of: .unknown)
     try readRecords(of: .olderMain)
     try indexChunks()
@@ -131,6 +138,24 @@ final class StoreSalvage {
     storedDeadlines = deadlines
   }
 
+  private func readRemovals() throws {
+    var records: [UInt64: TagRecord] = [:]
+    var isDamaged = false
+    let values = values
+    try reader.forEachNode(of: .table(Generation.tagsName)) { node in
+      guard node.key.count == 8, let tag: UInt64 = node.key.integer(at: 0),
+        let bytes = values.bytes(of: node.value),
+        let record = bytes.withRawSpan({ TagRecord($0, tag: tag) })
+      else {
+        isDamaged = true
+        return
+      }
+      records[tag] = record
+    }
+    removals = records
+    mayMissRemovals = isDamaged || reader.hasGaps || meta == nil
+  }
+
   // MARK: Entries
 
   /// An item of a record, with its content if the checksum matches.
@@ -196,7 +221,8 @@ final class StoreSalvage {
     return GenerationWriter.Entry(
       key: EncodedKey(tag: header.keyTag, bytes: key), payload: payload, codec: header.codec,
       commitVersion: header.commitVersion, created: header.created, expires: header.expires,
-      lifetime: header.lifetime)
+      traits: EntryHeader.Traits(header),
+      tags: record.withRawSpan { header.tags(in: $0, at: item.offset) } ?? [])
   }
 
   /// Returns the content in chunks, or `nil` if one is missing or damaged.
@@ -244,6 +270,12 @@ final class StoreSalvage {
     // A record of one commit earlier does not contain a later clear.
     return space.isOlder
       ? header.epoch < max(record.epoch, space.highestEpoch) : header.epoch != record.epoch
+  }
+
+  /// Whether an entry was removed by one of its tags, or may have been.
+  func isRemovedByTag(_ header: EntryHeader, _ entry: GenerationWriter.Entry) -> Bool {
+    guard header.isTagged else { return false }
+    return mayMissRemovals || entry.tags.contains { removals[$0]?.removes(header) == true }
   }
 
   /// Whether an entry is stored where a lookup of its key reads; `true` if that is unknown.

@@ -108,13 +108,8 @@ struct StoreVerification {
   var findings: FindingList
   private(set) var isOverBudget = false
 
-  private struct Sum {
-    var bytes: UInt64 = 0
-    var entries: UInt64 = 0
-  }
-
-  private var all = Sum()
-  private var living: [UInt32: Sum] = [:]
+  private var all = StoreTotals()
+  private var living: [UInt32: StoreTotals.Sum] = [:]
   private var names: [UInt32: NamespaceRecord] = [:]
   private var spaces: [UInt32: NamespaceHandle] = [:]
   private var chunkOwners: Set<UInt64> = []
@@ -158,6 +153,7 @@ struct StoreVerification {
     try checkObjects(snapshot)
     try checkChunks(snapshot.transaction)
     try checkDeadlines(snapshot.transaction)
+    try checkTags(snapshot.transaction)
     try checkBooks(snapshot.transaction, budget: budget)
   }
 
@@ -251,8 +247,7 @@ struct StoreVerification {
     _ snapshot: borrowing Snapshot
   ) throws {
     let header = item.header
-    all.bytes += UInt64(header.cost)
-    all.entries += 1
+    all.add(header)
     if let chunks = item.chunks { own(chunks: chunks.ids, place) }
     let content = try snapshot.content(
       of: header, in: record, at: item.offset, length: header.contentLength)
@@ -272,8 +267,7 @@ struct StoreVerification {
       return
     }
     if namespace.epoch == header.epoch {
-      living[header.namespace, default: Sum()].bytes += UInt64(header.cost)
-      living[header.namespace, default: Sum()].entries += 1
+      living[header.namespace, default: .init()].add(header)
     }
     let encoded = EncodedKey(tag: header.keyTag, bytes: key)
     if space.hash(of: encoded, in: generation) != hash {
@@ -310,6 +304,18 @@ struct StoreVerification {
     }
   }
 
+  private mutating func checkTags(_ transaction: borrowing ReadTransaction) throws {
+    var cursor = try Cursor(over: generation.tags, in: transaction)
+    var more = try cursor.moveToFirst()
+    while more {
+      let tag = cursor.currentInteger
+      if TagRecord(cursor.currentValue, tag: tag) == nil {
+        find(.error, "tag \(String(tag, radix: 16))", "the record of its removals is damaged")
+      }
+      more = try cursor.moveToNext()
+    }
+  }
+
   private mutating func checkBooks(
     _ transaction: borrowing ReadTransaction, budget: UInt64
   ) throws {
@@ -326,9 +332,17 @@ struct StoreVerification {
         "they say \(totals.entries) entries of \(totals.bytes) bytes; there are \(all.entries) of "
           + "\(all.bytes)")
     }
+    for (name, said, sum) in [
+      ("pinned", totals.pinned, all.pinned), ("negative", totals.absent, all.absent),
+    ] where said != sum {
+      find(
+        .error, "totals",
+        "they say \(said.entries) \(name) entries of \(said.bytes) bytes; there are "
+          + "\(sum.entries) of \(sum.bytes)")
+    }
     isOverBudget = budget > 0 && totals.bytes > budget
     for (number, record) in names {
-      let sum = living[number] ?? Sum()
+      let sum = living[number] ?? .init()
       if record.bytes != sum.bytes || record.entries != sum.entries {
         find(
           .error, "namespace \(String(decoding: record.name, as: UTF8.self))",

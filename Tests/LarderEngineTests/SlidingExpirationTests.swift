@@ -151,7 +151,7 @@ import Testing
   func `A damaged byte of an entry with a sliding expiration is detected`(byte: Int) throws {
     var header = EntryHeader(
       codec: 1, keyTag: 2, keyLength: 3, payloadLength: 4, commitVersion: 5, created: 6,
-      expires: 7, lifetime: 60_000, namespace: 8, epoch: 9)
+      expires: 7, traits: .init(lifetime: 60_000), namespace: 8, epoch: 9)
     let (key, payload): ([UInt8], [UInt8]) = ([1, 2, 3], [4, 5, 6, 7])
     let hash = EntryHeader.contentHash(key: key, payload: payload)
     var record = header.sealed(contentHash: hash) + key + payload

@@ -76,6 +76,7 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
       nil, "stampsAfterCommit", "stampsOneLow", "filedOneHigh", "noRenewCheck",
       "combinerFilesFirst", "labelsWithoutBase", "condemnWithoutFloor", "noBump",
       "fillIgnoresCancel", "budgetOffByOne", "leaseOutlivesHolder", "placesIgnoreStamps")
+    + broken("cache", "tagUnstamped", "fillIgnoresTags")
     + broken(
       "objects", "indexKeyLeft", "memoIgnoresStamp", "uniqueUnchecked", "cascadeForgotten",
       "changesUnnoticed")

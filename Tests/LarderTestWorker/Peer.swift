@@ -11,6 +11,10 @@
 //   set K TEXT, behind K TEXT  -> ok
 //   expiring K MS TEXT         -> ok                   (expires at MS of the store's clock)
 //   jitter N                   -> jitter N...          (N lifetimes of a day with a jitter of 1)
+//   tagged K TAGS TEXT         -> ok                   (tags with commas)
+//   untag TAG                  -> ok                   (removes what has the tag)
+//   absent K                   -> ok
+//   state K                    -> value TEXT | absent | unknown
 //   remove K                   -> removed | none
 //   sync, clock MS, close      -> ok
 //   count, bytes               -> N
@@ -93,6 +97,19 @@ final class Peer {
       try numbers.setValue(
         String(words[2]), forKey: number(words[0]),
         expires: .at(millisecondsSince1970: Int64(number(words[1]))))
+    case "tagged":
+      let words = rest.split(separator: " ", maxSplits: 2)
+      try numbers.setValue(
+        String(words[2]), forKey: number(words[0]),
+        tags: words[1].split(separator: ",").map(String.init))
+    case "untag": try numbers.removeAll(tagged: String(rest))
+    case "absent": try numbers.setAbsent(forKey: number(rest), expires: .never)
+    case "state":
+      return switch try numbers.state(forKey: number(rest)) {
+      case .value(let text): "value \(text)"
+      case .absent: "absent"
+      case .unknown: "unknown"
+      }
     case "jitter":
       let expires = Expiration.after(.seconds(86_400), jitter: 1)
       let lifetimes = try (0..<number(rest)).map { _ in "\(try expires.deadline(now: 0))" }

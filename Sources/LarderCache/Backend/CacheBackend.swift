@@ -26,8 +26,8 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
 
   /// Reports an error that has no caller.
   func report(_ error: any Error)
-  /// Reads a value that is not a valid memory hit, and inserts it into the tier.
-  func load(_ key: Key) throws -> LoadedValue<Value>?
+  /// Reads what is known of a key that is not a valid memory hit, and inserts a value into the tier.
+  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>>
   func values(for keys: some Sequence<Key>) throws -> [Key: Value]
   /// Returns whether a key that is not a valid memory hit has a value.
   func contains(_ key: Key) throws -> Bool
@@ -36,31 +36,36 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// - Parameter decode: Decodes the bytes of a key whose tag is the one of `Key`.
   func keys(_ decode: ([UInt8]) -> Key?) throws -> [Key]
 
-  /// Sets a value, or removes it if it is `nil`.
+  /// Sets a value, or removes it if it is `nil`. With the attribute of a negative entry, `nil` also
+  /// records that the key has no value.
   ///
   /// - Returns: Whether the write changed the data: `false` for a removal without a value.
-  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool
-  func writeAsync(_ value: Value?, for key: Key, _ expires: Expiration) async throws -> Bool
+  func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool
+  func writeAsync(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) async throws -> Bool
   /// Writes without waiting for the commit.
   ///
   /// - Returns: The pending write that the caller inserts into the tier together with `value`, if
   ///   there is one. The caller does so because only its code is specialised for the types.
-  func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite?
-  func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws
+  func enqueue(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> QueuedWrite?
+  func setAll(
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
+  ) throws
   func setAllAsync(
-    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
   ) async throws
   func removeAll() throws
+  func removeAll(tagged tag: String) throws
   /// Drops the values in memory.
   func clearMemory()
   /// Waits until this process's writes are stored.
   func sync() throws
 
-  /// Computes a value as the leader of a flight, stores it, and returns it.
-  func compute(
-    _ key: Key, _ expires: Expiration, _ flight: Flight<Value>,
-    _ body: @Sendable () async throws -> Value
-  ) async throws -> Value
+  /// Computes a result as the leader of a flight, stores it, and returns it.
+  func compute<R: Sendable>(
+    _ key: Key, _ computation: Computation<Value, R>, _ flight: Flight<R>
+  ) async throws -> R
   /// Reads a key, and returns a closure that stores a value if the key had none and was not written
   /// since. The closure returns whether it stored the value.
   func beginConditionalFill(
@@ -75,15 +80,31 @@ extension CacheBackend {
   var customStorage: (any CacheStorage)? { nil }
   var transactional: StoreBackend<Key, Value>? { nil }
 
-  /// Reads a value before it is computed: the computed value replaces an unreadable entry.
-  func loadForComputation(_ key: Key) throws -> Value? {
+  /// Reads a value that is not a valid memory hit, and inserts it into the tier.
+  func load(_ key: Key) throws -> LoadedValue<Value>? { try find(key).value }
+
+  /// Reads a result before it is computed: the computed value replaces an unreadable entry.
+  func result<R>(_ computation: Computation<Value, R>, of key: Key) throws -> R? {
     do {
-      return try load(key)?.value
+      return computation.stored(try find(key).map(\.value))
     } catch let error as StoreError where error.code == .unreadableEntry {
       report(error)
       return nil
     }
   }
+}
+
+/// The computation of a key that is not stored, and the form in which its result is stored.
+struct Computation<Value: Sendable, R: Sendable>: Sendable {
+  /// The attributes of a computed value.
+  let attributes: EntryAttributes
+  /// The attributes of the negative entry for a result without a value; without them nothing is stored.
+  var absent: EntryAttributes?
+  let body: @Sendable () async throws -> R
+  /// Returns the value of a result, if it has one.
+  let value: @Sendable (R) -> Value?
+  /// Returns the result that is stored for the key, or `nil` if it is to be computed.
+  let stored: @Sendable (KeyState<Value>) -> R?
 }
 
 /// The parts that a cache and its backend share.

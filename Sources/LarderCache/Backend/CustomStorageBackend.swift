@@ -41,7 +41,11 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
 
   // MARK: Reading
 
-  func load(_ key: Key) throws -> LoadedValue<Value>? {
+  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
+    try read(key).map { .value($0) } ?? .unknown
+  }
+
+  private func read(_ key: Key) throws -> LoadedValue<Value>? {
     if let cached = cached(key) { return cached }
     let text = text(of: key)
     let call = coordinator.calls.begin(text)
@@ -102,12 +106,18 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   func begin(_ key: Key) -> CallTracker<String>.Call { coordinator.calls.begin(text(of: key)) }
 
   func fill(
-    _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<String>.Call
+    _ value: Value, for key: Key, _ attributes: EntryAttributes,
+    since call: CallTracker<String>.Call
   ) throws -> Bool {
-    try call.isUndisturbed && write(value, for: key, expires)
+    try call.isUndisturbed && write(value, for: key, attributes)
   }
 
-  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
+  func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
+    let expires = attributes.expiration
+    if !attributes.tags.isEmpty || attributes.isPinned || attributes.isAbsent {
+      throw StoreError.unsupported(
+        "set", "It has no tags, no pinned and no negative entries. Create the cache with a store.")
+    }
     if expires.slidingLifetime != 0 {
       throw StoreError.unsupported(
         "set", "A read of it does not record a use. Pass a lifetime after the write.")
@@ -138,6 +148,10 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
       changes.note(key)
     }
     return isChange
+  }
+
+  func removeAll(tagged tag: String) throws {
+    throw StoreError.unsupported("removeAll", "It has no tags. Create the cache with a store.")
   }
 
   func removeAll() throws {

@@ -20,7 +20,8 @@ protocol LocalBackend<Key, Value>: CacheBackend {
   ///
   /// - Returns: Whether it stored the value.
   func fill(
-    _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<Name>.Call
+    _ value: Value, for key: Key, _ attributes: EntryAttributes,
+    since call: CallTracker<Name>.Call
   ) throws -> Bool
 }
 
@@ -43,23 +44,29 @@ extension LocalBackend {
     return result
   }
 
-  func writeAsync(_ value: Value?, for key: Key, _ expires: Expiration) async throws -> Bool {
-    try write(value, for: key, expires)
+  func writeAsync(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) async throws -> Bool {
+    try write(value, for: key, attributes)
   }
 
-  func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite? {
-    _ = try write(value, for: key, expires)
+  func enqueue(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) throws -> QueuedWrite? {
+    _ = try write(value, for: key, attributes)
     return nil
   }
 
-  func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws {
-    for (key, value) in values { _ = try write(value, for: key, expires) }
+  func setAll(
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
+  ) throws {
+    for (key, value) in values { _ = try write(value, for: key, attributes) }
   }
 
   func setAllAsync(
-    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
   ) async throws {
-    try setAll(values, expires)
+    try setAll(values, attributes)
   }
 
   func clearMemory() {
@@ -67,17 +74,22 @@ extension LocalBackend {
     changes.note(nil)
   }
 
-  func compute(
-    _ key: Key, _ expires: Expiration, _ flight: Flight<Value>,
-    _ body: @Sendable () async throws -> Value
-  ) async throws -> Value {
-    if let value = try loadForComputation(key) { return value }
+  func compute<R: Sendable>(
+    _ key: Key, _ computation: Computation<Value, R>, _ flight: Flight<R>
+  ) async throws -> R {
+    if let result = try result(computation, of: key) { return result }
     let call = begin(key)
     flight.beginComputing()
-    let value = try await body()
+    let result = try await computation.body()
     // A write or removal during the computation is newer than its result.
-    do { _ = try fill(value, for: key, expires, since: call) } catch { report(error) }
-    return value
+    if let value = computation.value(result) {
+      do {
+        _ = try fill(value, for: key, computation.attributes, since: call)
+      } catch {
+        report(error)
+      }
+    }
+    return result
   }
 
   func beginConditionalFill(
@@ -87,7 +99,7 @@ extension LocalBackend {
     let call = begin(key)
     let isThere = try cached(key) != nil || contains(key)
     return { [self] value, expires in
-      try !isThere && fill(value, for: key, expires, since: call)
+      try !isThere && fill(value, for: key, EntryAttributes(expires), since: call)
     }
   }
 
@@ -116,7 +128,9 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   func report(_ error: any Error) {}
 
-  func load(_ key: Key) -> LoadedValue<Value>? { cached(key) }
+  func find(_ key: Key) -> KeyState<LoadedValue<Value>> {
+    cached(key).map { .value($0) } ?? .unknown
+  }
 
   func contains(_ key: Key) -> Bool { false }
 
@@ -125,20 +139,16 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
   func begin(_ key: Key) -> CallTracker<Key>.Call { calls.begin(key) }
 
   func fill(
-    _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<Key>.Call
+    _ value: Value, for key: Key, _ attributes: EntryAttributes, since call: CallTracker<Key>.Call
   ) throws -> Bool {
-    try insert(value, key, (expires.deadline(now: tier.now), expires.slidingLifetime)) {
-      call.isUndisturbed
-    }
+    insert(value, key, try origin(of: attributes)) { call.isUndisturbed }
   }
 
-  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
+  func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
     // Checked first: a rejected write leaves the old value, and computations of the key continue.
-    let deadline = try expires.deadline(now: tier.now)
+    let origin = try origin(of: attributes)
     calls.note(key)
-    if let value {
-      return insert(value, key, (deadline, expires.slidingLifetime)) { true }
-    }
+    if let value { return insert(value, key, origin) { true } }
     let existed = tier.validValue(key) != nil
     tier.remove(key)
     changes.note(key)
@@ -147,18 +157,39 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   func removeAll() { calls.clearing { clearMemory() } }
 
+  func removeAll(tagged tag: String) throws {
+    let hash = try Tag.memoryHash(of: tag, during: "removeAll")
+    calls.clearing {
+      tier.removeAll(tagged: hash)
+      changes.note(nil)
+    }
+  }
+
   func sync() {}
+
+  /// Returns the origin and the expiration time of a value with these attributes.
+  private func origin(of attributes: EntryAttributes) throws -> (origin: TierOrigin, expires: Int64)
+  {
+    if attributes.isPinned || attributes.isAbsent {
+      throw StoreError.unsupported(
+        "set",
+        "A cache in memory only has no pinned and no negative entries. Create it with a store.")
+    }
+    let expires = try attributes.expiration.deadline(now: tier.now)
+    var origin = TierOrigin.memory
+    origin.lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
+    origin.tags = try Tag.memoryHashes(of: attributes.tags)
+    return (origin, expires)
+  }
 
   /// Inserts a value if `mayInsert`, called under the lock of the key's shard, returns `true`.
   private func insert(
-    _ value: Value, _ key: Key, _ end: (expires: Int64, lifetime: Int64),
+    _ value: Value, _ key: Key, _ place: (origin: TierOrigin, expires: Int64),
     if mayInsert: () -> Bool
   ) -> Bool {
     var isInserted = false
-    var origin = TierOrigin.memory
-    origin.lifetime = end.expires == EntryHeader.never ? 0 : end.lifetime
     tier.insert(
-      value, forKey: key, from: origin, expires: end.expires,
+      value, forKey: key, from: place.origin, expires: place.expires,
       cost: EntryHeader.size + MemoryLayout<Value>.size
     ) {
       isInserted = mayInsert()

@@ -6,10 +6,9 @@ internal import LarderCoding
 internal import LarderEngine
 
 extension StoreBackend {
-  func compute(
-    _ key: Key, _ expires: Expiration, _ flight: Flight<Value>,
-    _ body: @Sendable () async throws -> Value
-  ) async throws -> Value {
+  func compute<R: Sendable>(
+    _ key: Key, _ computation: Computation<Value, R>, _ flight: Flight<R>
+  ) async throws -> R {
     let place = try open("compute", key)
     let (core, space, encoded) = (place.core, place.space, place.encoded)
     while true {
@@ -18,27 +17,38 @@ extension StoreBackend {
       if let lease = try await core.acquireComputationLease(encoded, in: space) {
         defer { core.release(lease) }
         // A previous holder of the lease has committed its value.
-        if let value = try loadForComputation(key) { return value }
+        if let result = try result(computation, of: key) { return result }
         flight.beginComputing()
-        let value = try await core.recordingTimings(.computation, body)
+        let result = try await core.recordingTimings(.computation, computation.body)
         core.countComputation()
         do {
-          try await core.fill(
-            try content(value, encoded, expires, core), lease, encoded, in: space
-          ) {
-            flight.deliver(value) { lease.isUndisturbed }
+          guard let content = try content(of: result, computation, encoded, core) else {
+            return result
+          }
+          try await core.fill(content, lease, encoded, in: space) {
+            flight.deliver(result) { lease.isUndisturbed }
           }
         } catch {
           // The value is valid although it could not be stored.
           report(error)
         }
-        return value
+        return result
       }
       flight.note(holder: core.computingProcess(encoded, in: space))
       await core.waitForNextCommit()
       try flights.checkInterest(in: flight, of: encoded, in: context.namespace)
-      if let value = try loadForComputation(key) { return value }
+      if let result = try result(computation, of: key) { return result }
     }
+  }
+
+  /// Returns what is stored for a computed result, if anything.
+  private func content<R>(
+    of result: R, _ computation: Computation<Value, R>, _ key: EncodedKey, _ core: StoreCore
+  ) throws -> EntryContent? {
+    if let value = computation.value(result) {
+      return try content(value, key, computation.attributes, core)
+    }
+    return try computation.absent.map { try absence(key, $0, core) }
   }
 
   /// Changes a value in a transaction among all processes; see ``PersistentCache/change(_:_:)``.
@@ -62,7 +72,7 @@ extension StoreBackend {
         _ = try transaction.unset(encoded, in: space)
         return nil
       }
-      let content = try content(item.value, encoded, item.expires, core)
+      let content = try content(item.value, encoded, EntryAttributes(item.expires), core)
       try transaction.set(content, forKey: encoded, in: space)
       return item
     }
@@ -77,7 +87,7 @@ extension StoreBackend {
     let isThere = if case .absent = seen.outcome { false } else { true }
     return { [self] value, expires in
       if isThere || core.pendingWrite(of: encoded, in: space) != nil { return false }
-      let content = try content(value, encoded, expires, core)
+      let content = try content(value, encoded, EntryAttributes(expires), core)
       return try core.write { transaction in
         // Under the writer lock no other process can stamp the key's slot.
         guard

@@ -11,28 +11,36 @@ extension StoreBackend {
     return try place.core.contains(place.encoded, in: place.space)
   }
 
-  func load(_ key: Key) throws -> LoadedValue<Value>? {
+  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
     let place = try open("get", key)
     if let request = place.pendingWrite, let pending = try pending(request, key, place) {
-      return pending
+      return pending.map { .value($0) } ?? .unknown
     }
     let known = revalidateCommitted(key, place)
-    if let current = known.current { return current }
+    if let current = known.current { return .value(current) }
 
     let lookup = try place.core.lookup(place.encoded, in: place.space, known: known.commitVersion)
     switch lookup.outcome {
-    case .absent:
+    case .absent, .knownAbsent:
       removeStale(key, readVersion: lookup.readVersion)
-      return nil
+      if case .knownAbsent = lookup.outcome { return .absent }
+      return .unknown
     case .unreadable(let text):
       throw context.unreadable(text, key)
     case .unchanged:
       // The entry is the one that was decoded before: keep the value, advance its read version.
-      if let value = revalidateUnchanged(key, lookup, known.commitVersion) { return value }
-      return try decode(place.core.lookup(place.encoded, in: place.space), key, place)
+      if let value = revalidateUnchanged(key, lookup, known.commitVersion) { return .value(value) }
+      return try state(place.core.lookup(place.encoded, in: place.space), key, place)
     case .found:
-      return try decode(lookup, key, place)
+      return try state(lookup, key, place)
     }
+  }
+
+  private func state(
+    _ lookup: Lookup, _ key: Key, _ place: StoreKey
+  ) throws -> KeyState<LoadedValue<Value>> {
+    if case .knownAbsent = lookup.outcome { return .absent }
+    return try decode(lookup, key, place).map { .value($0) } ?? .unknown
   }
 
   func values(for keys: some Sequence<Key>) throws -> [Key: Value] {
@@ -98,6 +106,7 @@ extension StoreBackend {
     let value = try context.decode(stored.payload, codec: stored.codec, of: key)
     var origin = TierOrigin(lookup, commitVersion: stored.commitVersion)
     origin.lifetime = stored.lifetime
+    origin.tags = stored.tags
     insert(value, key, place, origin, (stored.expires, stored.payload.count))
     return LoadedValue(
       value: value, expires: stored.expires, lifetime: stored.lifetime, now: place.core.now)
@@ -119,6 +128,7 @@ extension StoreBackend {
         if entry.lifetime != 0 { lookup.generation.table.touch(hash: lookup.hash, at: tier.now) }
         var origin = TierOrigin(lookup, commitVersion: commitVersion)
         origin.lifetime = entry.lifetime
+        origin.tags = entry.tags
         return (loaded, origin, entry.cost, table !== lookup.generation.table)
       }
     guard let (loaded, origin, cost, isOfOldTable) = found ?? nil else { return nil }
@@ -153,7 +163,9 @@ extension StoreBackend {
       guard place.core.isNewest(request, inFlight: commitVersion, slot: slot) else { return nil }
     case .committed, .superseded, .failed: return nil
     }
-    guard case .put(let content) = request.kind, content.expires > place.core.now else {
+    guard case .put(let content) = request.kind, content.expires > place.core.now,
+      !content.isAbsent
+    else {
       return .some(nil)
     }
     let cached: LoadedValue<Value>?? = tier.withEntry(key) { entry, _ in

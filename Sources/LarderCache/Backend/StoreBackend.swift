@@ -38,18 +38,25 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
   }
 
   func content(
-    _ value: Value, _ key: EncodedKey, _ expires: Expiration, _ core: StoreCore
+    _ value: Value, _ key: EncodedKey, _ attributes: EntryAttributes, _ core: StoreCore
   ) throws -> EntryContent {
     let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
-    return EntryContent(
-      key: key, codec: codec.rawValue, payload: payload,
-      expires: try expires.deadline(now: core.now), lifetime: expires.slidingLifetime)
+    return try EntryContent(
+      key: key, codec: codec.rawValue, payload: payload, attributes, now: core.now)
+  }
+
+  /// Returns the content of a negative entry.
+  func absence(
+    _ key: EncodedKey, _ attributes: EntryAttributes, _ core: StoreCore
+  ) throws -> EntryContent {
+    try EntryContent(
+      key: key, codec: CodecIdentifier.plainBytes.rawValue, payload: [], attributes, now: core.now)
   }
 
   // MARK: Writing
 
-  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
-    let (place, kind) = try prepare(value, key, expires)
+  func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
+    let (place, kind) = try prepare(value, key, attributes)
     let request = WriteRequest(kind, space: place.space, key: place.encoded)
     let result = try place.core.submit(request)
     // W5: the value with its commit version, if it is the key's final state in its transaction.
@@ -60,19 +67,24 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
         readVersion: ~commitVersion, commitVersion: commitVersion,
         storeHash: place.hash(in: generation), table: generation.table)
       origin.lifetime = content.lifetime
+      origin.tags = content.tagHashes(in: generation)
       insert(value, key, place, origin, (content.expires, content.payload.count))
     }
     return isChange(result)
   }
 
-  func writeAsync(_ value: Value?, for key: Key, _ expires: Expiration) async throws -> Bool {
-    let (place, kind) = try prepare(value, key, expires)
+  func writeAsync(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) async throws -> Bool {
+    let (place, kind) = try prepare(value, key, attributes)
     return isChange(
       try await place.core.submitAsync(kind, space: place.space, key: place.encoded))
   }
 
-  func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite? {
-    let (place, kind) = try prepare(value, key, expires)
+  func enqueue(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) throws -> QueuedWrite? {
+    let (place, kind) = try prepare(value, key, attributes)
     let request = WriteRequest(kind, space: place.space, key: place.encoded, isWriteBehind: true)
     try place.core.enqueueWriteBehind(request)
     guard case .put(let content) = kind else {
@@ -86,11 +98,14 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
 
   /// Encodes a key, and a value or the removal of one.
   private func prepare(
-    _ value: Value?, _ key: Key, _ expires: Expiration
+    _ value: Value?, _ key: Key, _ attributes: EntryAttributes
   ) throws -> (StoreKey, WriteRequest.Kind) {
-    let place = try open(value == nil ? "remove" : "set", key)
-    guard let value else { return (place, .remove) }
-    return (place, .put(try content(value, place.encoded, expires, place.core)))
+    let place = try open(value == nil && !attributes.isAbsent ? "remove" : "set", key)
+    guard let value else {
+      guard attributes.isAbsent else { return (place, .remove) }
+      return (place, .put(try absence(place.encoded, attributes, place.core)))
+    }
+    return (place, .put(try content(value, place.encoded, attributes, place.core)))
   }
 
   private func isChange(_ result: WriteRequest.Result) -> Bool {
@@ -103,30 +118,37 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
     try core.clear(space)
   }
 
+  func removeAll(tagged tag: String) throws {
+    let (core, space) = try open("removeAll")
+    try core.removeAll(tagged: tag, in: space)
+  }
+
   func clearMemory() { tier.removeAll() }
 
   func sync() throws { try open("sync").core.flush() }
 
   // MARK: Several keys
 
-  func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws {
-    try store.write(batch(values, expires))
+  func setAll(
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
+  ) throws {
+    try store.write(batch(values, attributes))
   }
 
   func setAllAsync(
-    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
   ) async throws {
-    try await store.write(batch(values, expires))
+    try await store.write(batch(values, attributes))
   }
 
   /// Encodes values, and returns a closure that stores them in a transaction.
   private func batch(
-    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
   ) throws -> @Sendable (inout StoreTransaction) throws -> Void {
     let (core, space) = try open("set")
     let contents = try values.map { key, value in
       let encoded = EncodedKey(key)
-      return (encoded, try content(value, encoded, expires, core))
+      return (encoded, try content(value, encoded, attributes, core))
     }
     return { transaction in
       for (key, content) in contents { try transaction.set(content, forKey: key, in: space) }

@@ -69,6 +69,13 @@ package struct SharedTableView {
     return stamp >= readVersion && floor >= readVersion
   }
 
+  /// Returns whether a value cached with the inverted read version `readVersion` was not removed by one
+  /// of its tags, whose hashes are `tags`.
+  @usableFromInline
+  package func areCurrent(_ tags: [UInt64], readVersion: UInt64) -> Bool {
+    tags.allSatisfy { isCurrent(slot: StampSlot(hash: $0), readVersion: readVersion) }
+  }
+
   /// Returns whether this process may have a pending write to a key of this slot.
   @inlinable @inline(__always)
   package func mayBeShadowed(slot: StampSlot) -> Bool {

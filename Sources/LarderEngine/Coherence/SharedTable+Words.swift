@@ -84,6 +84,24 @@ extension SharedTable {
     set { unsafe word(SharedTableLayout.budget).pointee.store(newValue, ordering: .releasing) }
   }
 
+  /// The commit version of the newest removal by tag. Only the holder of the writer lock stores it.
+  var tagsRemoved: UInt64 {
+    get { unsafe word(SharedTableLayout.tagsRemoved).pointee.load(ordering: .acquiring) }
+    set { unsafe word(SharedTableLayout.tagsRemoved).pointee.store(newValue, ordering: .releasing) }
+  }
+
+  /// The commit version up to which entries that were removed by tag are deleted.
+  var tagsSwept: UInt64 {
+    get { unsafe word(SharedTableLayout.tagsSwept).pointee.load(ordering: .acquiring) }
+    set { unsafe word(SharedTableLayout.tagsSwept).pointee.store(newValue, ordering: .releasing) }
+  }
+
+  /// The time until which a process deletes such entries, in milliseconds of the monotonic clock.
+  var tagSweeper: UInt64 {
+    get { unsafe word(SharedTableLayout.tagSweeper).pointee.load(ordering: .relaxed) }
+    set { unsafe word(SharedTableLayout.tagSweeper).pointee.store(newValue, ordering: .relaxed) }
+  }
+
   /// A time in milliseconds since 1970 before which no committed entry expires; `Int64.max` if no
   /// entry expires, and zero if the time is unknown. Only the holder of the writer lock stores it.
   package var earliestExpiry: Int64 {

@@ -111,6 +111,7 @@ package final class SharedTable: Sendable {
     header.store(~commitVersion, at: SharedTableLayout.floor)
     header.store(commitVersion, at: SharedTableLayout.writerVersion)
     header.store(commitVersion, at: SharedTableLayout.lastStamped)
+    header.store(commitVersion, at: SharedTableLayout.tagsRemoved)
     header.store(meta.budget, at: SharedTableLayout.budget)
     header.store(meta.entryBudget, at: SharedTableLayout.entryBudget)
     header.store(UInt64(meta.policyCode), at: SharedTableLayout.policy)
@@ -204,6 +205,12 @@ package final class SharedTable: Sendable {
     let stamp = unsafe stamps[slot.index & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return stamp >= readVersion && floor >= readVersion
+  }
+
+  /// Returns whether a value cached with the inverted read version `readVersion` was not removed by one
+  /// of its tags, whose hashes are `tags`.
+  package func areCurrent(_ tags: [UInt64], readVersion: UInt64) -> Bool {
+    tags.allSatisfy { isCurrent(slot: StampSlot(hash: $0), readVersion: readVersion) }
   }
 
   /// Returns the lowest read version that validates in a slot: the maximum of stamp and floor.

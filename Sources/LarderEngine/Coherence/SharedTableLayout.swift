@@ -41,6 +41,9 @@
 //      336  entry budget    u64   the most entries; 0: no limit
 //      344  earliest expiry u64   milliseconds since 1970: no committed entry expires earlier; 0:
 //                               unknown (`ExpirySweep.swift`)
+//      352  tags removed    u64   commit version of the newest removal by tag (`TagSweep.swift`)
+//      360  tags swept      u64   removals by tag up to this commit version are swept
+//      368  tag sweeper     u64   until then a process sweeps; milliseconds of the monotonic clock
 //      384  wake word       u32   the wake-up word, advanced after commits that may have waiters
 //      388  waiters         u32   sleepers on the wake-up word, at least
 //      400  recorded        u64   relaxed store: commit version of the newest snapshot in `synced`
@@ -112,6 +115,9 @@ package enum SharedTableLayout {
   package static let policy = 328
   package static let entryBudget = 336
   package static let earliestExpiry = 344
+  package static let tagsRemoved = 352
+  package static let tagsSwept = 360
+  package static let tagSweeper = 368
   package static let wakeWord = 384
   package static let waiters = 388
   package static let recorded = 400
@@ -228,4 +234,5 @@ package struct SharedTableShape: Sendable, Hashable {
 package enum Counter: Int, CaseIterable, Sendable {
   case memoryHits, storeHits, misses, sets, removals, evictions, expirations
   case damagedEntries, commits, bytesWritten, computations, rejectedFills
+  case absentHits
 }

@@ -10,8 +10,8 @@ package import LarderSystem
 // where hashes collide, several consecutive entries. All integers are little-endian.
 //
 //      0  version        u8    2
-//      1  flags          u8    1: key and payload are in chunks; 2: sliding expiration; reserved:
-//                              4 pinned, 8 known to be absent, 16 tagged, 32 of a remote store
+//      1  flags          u8    1: key and payload are in chunks; 2: sliding expiration; 4: pinned;
+//                              8: known to be absent; 16: tagged; reserved: 32 of a remote store
 //      2  codec          u16   how the payload is encoded
 //      4  key length     u32
 //      8  label          u64   commit version of the transaction that wrote it
@@ -26,31 +26,31 @@ package import LarderSystem
 //     52  epoch          u32   of the namespace; an entry of an earlier epoch is invisible
 //     56  stored length  u32   bytes of this entry in the record, header included
 //     60  key tag        u8
-//     61  extension      u8    length in units of 8 bytes: 1 with sliding expiration, otherwise 0
+//     61  extension      u8    length in units of 8 bytes; 0 without sliding expiration and tags
 //     62  zero           2 bytes
 //     64  extension, key, payload         or, in chunks: first chunk id u64, chunk count u32, zero u32
 //
-// Checksum: XXH64(header, seed: XXH64(payload, seed: XXH64(key))). An extension is hashed between
-// payload and header: its hash has the seed of the payload's, and is the seed of the header's.
+// Checksum: XXH64(header, seed: XXH64(payload, seed: XXH64(key))). For the checksum of an entry with
+// an extension, the hash of the extension is in the place of the checksum.
 //
 // An extension contains, in the order of their flags: the lifetime of a sliding expiration u64,
-// in milliseconds; later the identifiers and epochs of tags; the epoch u32, 4 zero bytes and the
-// version u64 of a remote store. An entry with a reserved flag or another extension was written by a
-// newer version of the library, and is unreadable for this one.
+// in milliseconds; the order u32 of a tagged entry, the number of its tags u32, and their hashes u64
+// (`TagRemovals.swift`); later the epoch u32, 4 zero bytes and the version u64 of a remote store. An
+// entry with a reserved flag or another extension was written by a newer version of the library, and
+// is unreadable for this one.
 //
 // The table `chunks` maps ids from a sequence to runs of key and payload: a checksum XXH64(bytes,
 // seed: id), then up to 32,744 bytes. That is exactly eight pages: longer runs of overflow pages
 // fragment the file without bound.
 //
-// The cost of an entry against the budget is 64 bytes plus its key and its payload.
+// The cost of an entry against the budget is the size of header, extension, key and payload.
 
 /// The header of a stored entry; the table above describes its fields.
 package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
   package static let version: UInt8 = 2
-  /// The flags of entries that only newer versions of the library write.
-  private static let reservedFlags: UInt8 = 0b11_1100
-  private static let lifetimeSize = 8
+  /// The most tags of an entry.
+  package static let maximumTags = 64
   package static let chunkReferenceSize = 16
   package static let chunkDataSize = 32_744
   /// The largest record without chunks: eight pages less LMDB's page header.
@@ -60,7 +60,7 @@ package struct EntryHeader: Sendable, Hashable {
   /// The limit for key and value together in bytes; larger entries are rejected.
   package static let maximumContent = 1 << 30
 
-  package var isChunked = false
+  private var flags: Flags = []
   package var codec: UInt16
   package var keyLength: Int
   package var commitVersion: UInt64
@@ -75,18 +75,35 @@ package struct EntryHeader: Sendable, Hashable {
   package var admission: UInt32 = 0
   /// The lifetime of a sliding expiration in milliseconds; zero for any other entry.
   package var lifetime: Int64 = 0
+  /// The number of tags; ``tags(in:at:)`` reads them.
+  package private(set) var tagCount = 0
+  /// The number of removals by tag that the transaction had made before it wrote the entry.
+  package private(set) var tagOrder: UInt32 = 0
+  /// The hash of the extension, or zero without one.
+  private var extensionHash: UInt64 = 0
   /// The length of the extension and the two bytes that should be zero, at their position in the last
   /// header word. The checksum covers them.
   private var padding: UInt32 = 0
 
+  /// Whether key and payload are in chunks.
+  @inline(__always) package var isChunked: Bool {
+    get { flags.contains(.chunked) }
+    set { if newValue { flags.insert(.chunked) } else { flags.remove(.chunked) } }
+  }
+  /// Whether the entry is never evicted.
+  package var isPinned: Bool { flags.contains(.pinned) }
+  /// Whether the entry says that its key is known to have no value.
+  @inline(__always) package var isAbsent: Bool { flags.contains(.absent) }
   /// The size of key and payload in bytes.
   package var contentLength: Int { keyLength + payloadLength }
   /// The cost of the entry against the budget, in bytes.
-  package var cost: Int { EntryHeader.size + contentLength }
+  package var cost: Int { contentOffset + contentLength }
   /// The size of header and extension in bytes: the offset of the key, or of the chunk reference.
-  package var contentOffset: Int {
-    EntryHeader.size + (lifetime == 0 ? 0 : EntryHeader.lifetimeSize)
-  }
+  @inline(__always)
+  package var contentOffset: Int { EntryHeader.size + Int(padding >> 8 & 0xFF) * 8 }
+  @inline(__always) private var hasExtension: Bool { padding & 0xFF00 != 0 }
+  /// Whether the entry has tags.
+  package var isTagged: Bool { tagCount != 0 }
   /// The size of the entry in its record in bytes.
   package var storedLength: Int {
     contentOffset + (isChunked ? EntryHeader.chunkReferenceSize : contentLength)
@@ -111,21 +128,11 @@ package struct EntryHeader: Sendable, Hashable {
     guard version == EntryHeader.version else {
       throw version > EntryHeader.version ? .newerFormat : .damaged
     }
-    let flags: UInt8 = bytes.integer(at: 1)!
-    let isSliding = flags & 2 != 0
-    guard flags & EntryHeader.reservedFlags == 0,
-      bytes.integer(at: 61, as: UInt8.self) == (isSliding ? 1 : 0)
-    else { throw .newerFormat }
-    if isSliding {
-      guard let stored: Int64 = record.integer(at: offset + EntryHeader.size), stored > 0 else {
-        throw .damaged
-      }
-      lifetime = stored
-    }
+    flags = Flags(rawValue: bytes.integer(at: 1)!)
+    guard flags.rawValue & Flags.unknown == 0 else { throw .newerFormat }
     let payload: UInt32 = bytes.integer(at: 32)!
     let stored: UInt32 = bytes.integer(at: 56)!
     guard payload <= UInt32(EntryHeader.maximumContent) else { throw .damaged }
-    isChunked = flags & 1 != 0
     codec = bytes.integer(at: 2)!
     keyLength = Int(bytes.integer(at: 4, as: UInt32.self)!)
     commitVersion = bytes.integer(at: 8)!
@@ -138,8 +145,11 @@ package struct EntryHeader: Sendable, Hashable {
     epoch = bytes.integer(at: 52)!
     keyTag = bytes.integer(at: 60)!
     padding = bytes.integer(at: 60, as: UInt32.self)! & ~0xFF
+    if hasExtension || flags.rawValue & (Flags.sliding.rawValue | Flags.tagged.rawValue) != 0 {
+      try readExtension(in: record, at: offset)
+    }
     guard
-      flags & ~3 == 0, keyLength + payloadLength <= EntryHeader.maximumContent,
+      keyLength + payloadLength <= EntryHeader.maximumContent,
       Int(stored) == storedLength, offset + Int(stored) <= record.byteCount
     else { throw .damaged }
   }
@@ -147,7 +157,7 @@ package struct EntryHeader: Sendable, Hashable {
   /// Creates the header of a new entry without its checksum.
   package init(
     codec: UInt16, keyTag: UInt8, keyLength: Int, payloadLength: Int, commitVersion: UInt64,
-    created: Int64, expires: Int64, lifetime: Int64 = 0, namespace: UInt32, epoch: UInt32
+    created: Int64, expires: Int64, traits: Traits = Traits(), namespace: UInt32, epoch: UInt32
   ) {
     self.codec = codec
     self.keyTag = keyTag
@@ -158,14 +168,23 @@ package struct EntryHeader: Sendable, Hashable {
     self.expires = expires
     self.namespace = namespace
     self.epoch = epoch
-    self.lifetime = lifetime
-    if lifetime != 0 { padding = 1 << 8 }
-    self.isChunked = contentOffset + keyLength + payloadLength > EntryHeader.inlineLimit
+    lifetime = traits.lifetime
+    tagCount = traits.tagCount
+    tagOrder = traits.tagOrder
+    let extensionLength = (lifetime == 0 ? 0 : 1) + (tagCount == 0 ? 0 : 1 + tagCount)
+    padding = UInt32(extensionLength) << 8
+    if traits.isPinned { flags.insert(.pinned) }
+    if traits.isAbsent { flags.insert(.absent) }
+    if lifetime != 0 { flags.insert(.sliding) }
+    if tagCount != 0 { flags.insert(.tagged) }
+    if contentOffset + keyLength + payloadLength > EntryHeader.inlineLimit {
+      flags.insert(.chunked)
+    }
   }
 
-  /// Returns the bytes of header and extension with the current checksum field.
+  /// Returns the bytes of the header, without the extension, and with the current checksum field.
   package func bytes() -> [UInt8] {
-    withByteScratch(contentOffset) { bytes in
+    withByteScratch(EntryHeader.size) { bytes in
       write(to: &bytes)
       return bytes.span.copied()
     }
@@ -173,7 +192,7 @@ package struct EntryHeader: Sendable, Hashable {
 
   private func write(to bytes: inout ScratchBuffer) {
     bytes.store(EntryHeader.version, at: 0)
-    bytes.store((isChunked ? 1 : 0) | (lifetime == 0 ? 0 : 2) as UInt8, at: 1)
+    bytes.store(flags.rawValue, at: 1)
     bytes.store(codec, at: 2)
     bytes.store(UInt32(keyLength), at: 4)
     bytes.store(commitVersion, at: 8)
@@ -186,19 +205,24 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(epoch, at: 52)
     bytes.store(UInt32(storedLength), at: 56)
     bytes.store(padding | UInt32(keyTag), at: 60)
-    if lifetime != 0 { bytes.store(lifetime, at: EntryHeader.size) }
   }
 
   /// Writes header and extension for content of this hash, with their checksum.
-  package mutating func seal(contentHash: UInt64, into bytes: inout ScratchBuffer) {
+  ///
+  /// - Parameter tags: The hashes of the tags, as many as the header has.
+  package mutating func seal(contentHash: UInt64, tags: [UInt64], into bytes: inout ScratchBuffer) {
+    if hasExtension {
+      writeExtension(tags: tags, to: &bytes)
+      extensionHash = XXH64.hash(bytes.span.slice(EntryHeader.size..<contentOffset)!)
+    }
     checksum = checksum(over: contentHash)
     write(to: &bytes)
   }
 
   /// Returns the bytes of header and extension for content of this hash, with their checksum.
-  package mutating func sealed(contentHash: UInt64) -> [UInt8] {
+  package mutating func sealed(contentHash: UInt64, tags: [UInt64] = []) -> [UInt8] {
     withByteScratch(contentOffset) { bytes in
-      seal(contentHash: contentHash, into: &bytes)
+      seal(contentHash: contentHash, tags: tags, into: &bytes)
       return bytes.span.copied()
     }
   }
@@ -218,78 +242,111 @@ package struct EntryHeader: Sendable, Hashable {
   private func checksum(over contentHash: UInt64) -> UInt64 {
     XXH64.hash(
       words: (
-        UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | (lifetime == 0 ? 0 : 1 << 9)
+        UInt64(EntryHeader.version) | UInt64(flags.rawValue) << 8
           | UInt64(codec) << 16 | UInt64(truncatingIfNeeded: keyLength) << 32,
         commitVersion, UInt64(bitPattern: created), UInt64(bitPattern: expires),
-        UInt64(truncatingIfNeeded: payloadLength) & 0xFFFF_FFFF | UInt64(admission) << 32, 0,
-        UInt64(namespace) | UInt64(epoch) << 32,
+        UInt64(truncatingIfNeeded: payloadLength) & 0xFFFF_FFFF | UInt64(admission) << 32,
+        extensionHash, UInt64(namespace) | UInt64(epoch) << 32,
         UInt64(truncatingIfNeeded: storedLength) & 0xFFFF_FFFF | UInt64(padding) << 32
           | UInt64(keyTag) << 32
-      ), seed: lifetime == 0 ? contentHash : extensionHash(after: contentHash))
-  }
-
-  private func extensionHash(after contentHash: UInt64) -> UInt64 {
-    withByteScratch(EntryHeader.lifetimeSize) { bytes in
-      bytes.store(lifetime, at: 0)
-      return XXH64.hash(bytes.span, seed: contentHash)
-    }
+      ), seed: contentHash)
   }
 }
 
-/// The ids of an entry's chunks.
-package struct ChunkReference: Sendable, Hashable {
-  package let first: UInt64
-  package let count: Int
+// MARK: The extension
 
-  package init(first: UInt64, count: Int) {
-    self.first = first
-    self.count = count
+extension EntryHeader {
+  // Computed: a stored static property would be initialised lazily, at a cost for each read.
+  struct Flags: OptionSet, Hashable {
+    let rawValue: UInt8
+    @inline(__always) init(rawValue: UInt8) { self.rawValue = rawValue }
+    @inline(__always) static var chunked: Flags { Flags(rawValue: 1) }
+    @inline(__always) static var sliding: Flags { Flags(rawValue: 2) }
+    @inline(__always) static var pinned: Flags { Flags(rawValue: 4) }
+    @inline(__always) static var absent: Flags { Flags(rawValue: 8) }
+    @inline(__always) static var tagged: Flags { Flags(rawValue: 16) }
+    /// The flags that this version does not know.
+    @inline(__always) static var unknown: UInt8 { 0b1110_0000 }
   }
 
-  /// Reads the reference after the header of a chunked entry.
-  package init(
-    in record: RawSpan, at offset: Int, of header: EntryHeader
-  ) throws(EntryHeader.Defect) {
-    guard
-      let first: UInt64 = record.integer(at: offset + header.contentOffset),
-      let count: UInt32 = record.integer(at: offset + header.contentOffset + 8),
-      Int(count) == ChunkReference.count(forContent: header.contentLength),
-      first <= UInt64.max - UInt64(count)
-    else { throw .damaged }
-    self.first = first
-    self.count = Int(count)
-  }
+  /// The properties of an entry that most entries do not have.
+  package struct Traits: Sendable {
+    /// The lifetime of a sliding expiration in milliseconds, or zero.
+    package var lifetime: Int64 = 0
+    package var isPinned = false
+    package var isAbsent = false
+    var tagCount = 0
+    var tagOrder: UInt32 = 0
 
-  /// Returns the number of chunks for content of `length` bytes.
-  package static func count(forContent length: Int) -> Int {
-    (length + EntryHeader.chunkDataSize - 1) / EntryHeader.chunkDataSize
-  }
-
-  /// Returns the stored form of the reference.
-  package func bytes() -> [UInt8] {
-    var bytes = [UInt8].zeros(EntryHeader.chunkReferenceSize)
-    bytes.store(first, at: 0)
-    bytes.store(UInt32(count), at: 8)
-    return bytes
-  }
-
-  /// Returns the stored value of one of the ids: the checksum, and its run of key and payload.
-  package func chunk(
-    _ id: UInt64, of key: [UInt8], _ payload: [UInt8]
-  ) -> (checksum: [UInt8], data: [UInt8]) {
-    let length = key.count + payload.count
-    let position = Int(id - first) * EntryHeader.chunkDataSize
-    let end = min(position + EntryHeader.chunkDataSize, length)
-    var data: [UInt8] = []
-    data.reserveCapacity(end - position)
-    if position < key.count { data += key[position..<min(end, key.count)] }
-    if end > key.count {
-      data += payload[(max(position, key.count) - key.count)..<(end - key.count)]
+    /// Creates the traits of an entry that was read.
+    package init(_ header: EntryHeader) {
+      self.init(
+        lifetime: header.lifetime, isPinned: header.isPinned, isAbsent: header.isAbsent,
+        tagCount: header.tagCount, tagOrder: header.tagOrder)
     }
-    var checksum: [UInt8] = []
-    checksum.append(littleEndian: XXH64.hash(data, seed: id))
-    return (checksum, data)
+
+    package init(
+      lifetime: Int64 = 0, isPinned: Bool = false, isAbsent: Bool = false, tagCount: Int = 0,
+      tagOrder: UInt32 = 0
+    ) {
+      self.lifetime = lifetime
+      self.isPinned = isPinned
+      self.isAbsent = isAbsent
+      self.tagCount = tagCount
+      self.tagOrder = tagOrder
+    }
   }
 
-  package var ids: Range<UInt64> { first..<(first + UInt64(count)) }
+  /// The offset of the tags in a record whose entry begins at zero.
+  private var tagOffset: Int { EntryHeader.size + (lifetime == 0 ? 0 : 8) }
+
+  private mutating func readExtension(in record: RawSpan, at offset: Int) throws(Defect) {
+    let start = offset + EntryHeader.size
+    guard let bytes = record.slice(start..<min(offset + contentOffset, record.byteCount)),
+      bytes.byteCount == contentOffset - EntryHeader.size
+    else { throw .damaged }
+    extensionHash = XXH64.hash(bytes)
+    var expected = 0
+    if flags.contains(.sliding) {
+      guard let stored: Int64 = bytes.integer(at: 0), stored > 0 else { throw .damaged }
+      lifetime = stored
+      expected = 8
+    }
+    if flags.contains(.tagged) {
+      guard let order: UInt32 = bytes.integer(at: expected),
+        let count: UInt32 = bytes.integer(at: expected + 4),
+        (1...UInt32(EntryHeader.maximumTags)).contains(count)
+      else { throw .damaged }
+      tagOrder = order
+      tagCount = Int(count)
+      expected += 8 + tagCount * 8
+    }
+    guard bytes.byteCount == expected else { throw .newerFormat }
+  }
+
+  private func writeExtension(tags: [UInt64], to bytes: inout ScratchBuffer) {
+    precondition(tags.count == tagCount, "the header was made for another number of tags")
+    if lifetime != 0 { bytes.store(lifetime, at: EntryHeader.size) }
+    guard isTagged else { return }
+    bytes.store(tagOrder, at: tagOffset)
+    bytes.store(UInt32(tagCount), at: tagOffset + 4)
+    for (index, tag) in tags.enumerated() { bytes.store(tag, at: tagOffset + 8 + index * 8) }
+  }
+
+  /// Returns the hashes of the tags of the entry at `offset` of a record, from which this header was
+  /// read.
+  ///
+  /// - Returns: `nil` if the extension has changed since: the page was reused. The checksum covers
+  ///   what is returned.
+  package func tags(in record: RawSpan, at offset: Int) -> [UInt64]? {
+    guard isTagged else { return [] }
+    guard
+      let bytes = record.slice((offset + EntryHeader.size)..<(offset + contentOffset))?.copied(),
+      XXH64.hash(bytes) == extensionHash
+    else { return nil }
+    let start = tagOffset + 8 - EntryHeader.size
+    return bytes.withRawSpan { bytes in
+      (0..<tagCount).map { bytes.integer(at: start + $0 * 8)! }
+    }
+  }
 }

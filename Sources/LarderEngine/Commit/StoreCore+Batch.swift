@@ -127,7 +127,9 @@ extension StoreCore {
         try fault(throwing: .leaseBeforeFill)
         let hash = space!.hash(of: key, in: generation)
         let isTooLarge = transaction.refusal(of: content, for: key) != nil
-        if !isTooLarge, permit.allowsFill(hash: hash, in: transaction) {
+        if !isTooLarge, permit.allowsFill(hash: hash, in: transaction),
+          try transaction.allowsFill(content, in: space!, since: permit.begun)
+        {
           try transaction.put(content, forKey: key, hash: hash, in: space!)
           generation.count(.sets)
         } else {

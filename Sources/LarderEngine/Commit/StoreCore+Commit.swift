@@ -197,6 +197,7 @@ extension StoreCore {
     for number in context.clearedNamespaces {
       table.stampNamespace(number, commitVersion: commitVersion)
     }
+    if context.tagRemovals > 0 { table.tagsRemoved = commitVersion }
     if context.raisesFloor { table.raiseFloor(to: commitVersion) }
     fault(.afterStamps)
   }
@@ -318,8 +319,15 @@ extension StoreCore {
   }
 
   /// Writes the store's `meta` record with a change. The caller is the commit leader.
-  func putMeta(in generation: Generation, _ change: (inout StoreMeta) -> Void) throws {
+  ///
+  /// - Parameter check: Throws if the transaction must not make the change.
+  func putMeta(
+    in generation: Generation,
+    requiring check: (borrowing StoreTransaction) throws -> Void = { _ in },
+    _ change: (inout StoreMeta) -> Void
+  ) throws {
     _ = try transact(in: generation) { transaction in
+      try check(transaction)
       var meta = generation.meta
       meta.update(from: generation.table)
       change(&meta)

@@ -146,25 +146,26 @@ extension StoreCore {
     }
     let budget = generation.table.budget
     try StoreCore.check(
-      keyLength: record.key.bytes.count, payloadLength: content.payload.count, budget: budget)
+      keyLength: record.key.bytes.count, content: content, budget: budget)
   }
 
   /// Checks the size of an entry against the limit of 1 GiB and the budget (zero means no budget).
   ///
   /// - Throws: ``StoreError/Code/valueTooLarge``.
   package static func check(
-    keyLength: Int, payloadLength: Int, budget: UInt64
+    keyLength: Int, content: EntryContent, budget: UInt64
   ) throws(StoreError) {
-    let length = keyLength + payloadLength
+    let length = keyLength + content.payload.count
     guard length <= EntryHeader.maximumContent else {
       throw StoreError(
         .valueTooLarge, during: "set",
         "Key and value have \(ByteCount(bytes: length)); the limit is 1 GiB. Split the value.")
     }
-    guard budget == 0 || UInt64(length + EntryHeader.size) <= budget else {
+    let cost = length + content.overhead
+    guard budget == 0 || UInt64(cost) <= budget else {
       throw StoreError(
         .valueTooLarge, during: "set",
-        "The entry has \(ByteCount(bytes: length + EntryHeader.size)), but the budget is "
+        "The entry has \(ByteCount(bytes: cost)), but the budget is "
           + "\(ByteCount(bytes: Int(budget))). Raise the budget or do not cache the value.")
     }
   }

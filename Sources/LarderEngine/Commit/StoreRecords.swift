@@ -20,7 +20,8 @@ internal import LarderSystem
 //       and of a relaxed store   96 interval between syncs u64, milliseconds   104 checksum u64
 //   "totals"          rewritten by every commit that changes it:
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
-//       32 checksum u64
+//       32 pinned bytes u64   40 pinned entries u64   48 bytes of negative entries u64
+//       56 negative entries u64   64 forgotten tags u64 (`TagSweep.swift`)   72 checksum u64
 //   "n:" + name       a namespace:
 //        0 number u32   4 checksum u32, also over the name
 //   "i:" + number     u32 big-endian: the namespace identifier:
@@ -34,7 +35,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 4
+  package static let version: UInt32 = 5
 
   package var version = StoreMeta.version
   package var durability: Durability
@@ -166,6 +167,46 @@ package struct StoreTotals: Sendable, Hashable {
   package var entries: UInt64 = 0
   package var nextChunk: UInt64 = 1
   package var nextNamespace: UInt32 = 1
+  /// The parts of ``bytes`` and ``entries`` that are pinned.
+  package var pinned = Sum()
+  /// The parts of ``bytes`` and ``entries`` of negative entries.
+  package var absent = Sum()
+  /// The commit version up to which records of removals by tag were deleted.
+  package var forgottenTags: UInt64 = 0
+
+  /// A number of entries, and what they count against the budget.
+  package struct Sum: Sendable, Hashable {
+    package var bytes: UInt64 = 0
+    package var entries: UInt64 = 0
+
+    package init() {}
+
+    package mutating func add(_ header: EntryHeader) {
+      bytes += UInt64(header.cost)
+      entries += 1
+    }
+
+    package mutating func subtract(_ header: EntryHeader) {
+      bytes -= min(bytes, UInt64(header.cost))
+      entries -= min(entries, 1)
+    }
+  }
+
+  /// Counts an entry that was added.
+  package mutating func add(_ header: EntryHeader) {
+    bytes += UInt64(header.cost)
+    entries += 1
+    if header.isPinned { pinned.add(header) }
+    if header.isAbsent { absent.add(header) }
+  }
+
+  /// Counts an entry that was removed.
+  package mutating func subtract(_ header: EntryHeader) {
+    bytes -= min(bytes, UInt64(header.cost))
+    entries -= min(entries, 1)
+    if header.isPinned { pinned.subtract(header) }
+    if header.isAbsent { absent.subtract(header) }
+  }
 
   package static let key = Array("totals".utf8)
 
@@ -176,24 +217,34 @@ package struct StoreTotals: Sendable, Hashable {
   /// - Returns: `nil` if the checksum does not match.
   package init?(_ record: RawSpan) {
     guard
-      record.byteCount >= 40,
-      let checksum: UInt64 = record.integer(at: 32),
-      XXH64.hash(record.slice(0..<32)!) == checksum
+      record.byteCount >= StoreTotals.size,
+      let checksum: UInt64 = record.integer(at: 72),
+      XXH64.hash(record.slice(0..<72)!) == checksum
     else { return nil }
     bytes = record.integer(at: 0)!
     entries = record.integer(at: 8)!
     nextChunk = record.integer(at: 16)!
     nextNamespace = record.integer(at: 24)!
+    pinned.bytes = record.integer(at: 32)!
+    pinned.entries = record.integer(at: 40)!
+    absent.bytes = record.integer(at: 48)!
+    absent.entries = record.integer(at: 56)!
+    forgottenTags = record.integer(at: 64)!
   }
 
-  static let size = 40
+  static let size = 80
 
   func write(to record: inout ScratchBuffer) {
     record.store(bytes, at: 0)
     record.store(entries, at: 8)
     record.store(nextChunk, at: 16)
     record.store(nextNamespace, at: 24)
-    record.store(XXH64.hash(record.prefix(32)), at: 32)
+    record.store(pinned.bytes, at: 32)
+    record.store(pinned.entries, at: 40)
+    record.store(absent.bytes, at: 48)
+    record.store(absent.entries, at: 56)
+    record.store(forgottenTags, at: 64)
+    record.store(XXH64.hash(record.prefix(72)), at: 72)
   }
 
   /// Returns the encoded record with its checksum.

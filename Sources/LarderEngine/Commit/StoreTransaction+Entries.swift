@@ -12,19 +12,52 @@ package struct EntryContent: Sendable {
   package let expires: Int64
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   package let lifetime: Int64
+  /// The bytes of the tags, each once.
+  let tags: [[UInt8]]
+  let isPinned: Bool
+  package let isAbsent: Bool
   /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
   let contentHash: UInt64
 
   /// Creates the content for a key and computes its hash.
   package init(
-    key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64, lifetime: Int64 = 0
+    key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64
   ) {
-    // An entry that would slide beyond the end of time never expires.
-    self.lifetime = expires == EntryHeader.never ? 0 : lifetime
+    lifetime = 0
+    tags = []
+    isPinned = false
+    isAbsent = false
     self.codec = codec
     self.payload = payload
     self.expires = expires
     self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+  }
+
+  /// Creates the content for a key that is written at `now`, and computes its hash.
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` if an entry cannot have the attributes.
+  package init(
+    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: EntryAttributes, now: Int64
+  ) throws(StoreError) {
+    expires = try attributes.expiration.deadline(now: now)
+    tags = try Tag.bytes(of: attributes.tags)
+    isPinned = attributes.isPinned
+    isAbsent = attributes.isAbsent
+    // An entry that would slide beyond the end of time never expires.
+    lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
+    self.codec = codec
+    self.payload = payload
+    self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+  }
+
+  /// The bytes that the entry counts against the budget in addition to key and payload.
+  package var overhead: Int {
+    EntryHeader.size + (lifetime == 0 ? 0 : 8) + (tags.isEmpty ? 0 : 8 + 8 * tags.count)
+  }
+
+  /// Returns the hashes of the tags in a generation.
+  package func tagHashes(in generation: Generation) -> [UInt64] {
+    tags.isEmpty ? [] : tags.map { Tag.hash($0, secret: generation.meta.secret) }
   }
 }
 
@@ -100,9 +133,7 @@ extension StoreTransaction {
   /// - Returns: Whether a visible entry was removed.
   @discardableResult
   mutating func remove(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws -> Bool {
-    guard let old = try removeEntry(key, hash: hash, in: space) else { return false }
-    return try !generation.table.isExpired(old, hash: hash, at: now)
-      && old.epoch == epoch(old.namespace)
+    try removeEntry(key, hash: hash, in: space)?.wasVisible ?? false
   }
 
   /// Removes the entry of a key, whether or not it is visible.
@@ -110,12 +141,13 @@ extension StoreTransaction {
   /// - Returns: The header of the entry, or `nil` if there is none.
   mutating func removeEntry(
     _ key: EncodedKey, hash: UInt64, in space: NamespaceHandle
-  ) throws -> EntryHeader? {
+  ) throws -> (header: EntryHeader, wasVisible: Bool)? {
     let number = try number(of: space)
     for item in try readableItems(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
+      let wasVisible = try isVisible(item.header, at: item.offset, hash: hash)
       try removeItems(hash: hash) { $0.offset == item.offset }
-      return item.header
+      return (item.header, wasVisible)
     }
     return nil
   }

@@ -16,24 +16,34 @@ extension StoreTransaction {
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
       payloadLength: content.payload.count, commitVersion: commitVersion, created: now,
-      expires: content.expires, lifetime: content.lifetime,
+      expires: content.expires,
+      traits: .init(
+        lifetime: content.lifetime, isPinned: content.isPinned, isAbsent: content.isAbsent,
+        tagCount: content.tags.count, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
+    if header.isPinned { try requirePinRoom(for: header.cost, key, hash) }
+    if header.isAbsent, try !makeRoomForAbsent(header.cost) {
+      // The key has no value, but there is no room to say so.
+      _ = try removeEntry(key, hash: hash, in: space)
+      return
+    }
     if !header.isChunked {
       switch try existing(key, hash: hash, namespace: number) {
       case .none: return try insert(content, key, hash, &header)
-      case .same(let old) where fits(header.cost, replacing: old.cost):
+      case .same(let old)
+      where old.isPinned == header.isPinned && fits(header.cost, replacing: old.cost):
         header.admission = old.admission
         return try overwrite(content, key, hash, &header, old: old)
       default: break
       }
     }
-    let old = try removeEntry(key, hash: hash, in: space)
+    let old = try removeEntry(key, hash: hash, in: space)?.header
     try makeRoom(for: header.cost)
-    if let old {
+    if let old, !old.isPinned, !header.isPinned {
       header.admission = old.admission
-      accountInQueues(old.admission, removing: 0, adding: header.cost)
+      accountInQueues(header, removing: 0, adding: header.cost)
     } else {
-      header.admission = admit(hash: hash, cost: header.cost)
+      header.admission = admit(header, hash: hash)
     }
     try account(adding: header)
     touch(hash: hash)
@@ -55,7 +65,8 @@ extension StoreTransaction {
     if let record = try transaction.value(forKey: hash, in: generation.entries) {
       start = record.copied()
     }
-    start += header.sealed(contentHash: content.contentHash)
+    start += header.sealed(
+      contentHash: content.contentHash, tags: content.tagHashes(in: generation))
     try start.withRawSpan { start throws(LMDBError) in
       if header.isChunked {
         try reference.withRawSpan { reference throws(LMDBError) in
@@ -109,7 +120,7 @@ extension StoreTransaction {
   ) throws {
     // Evicted entries have other hashes, so there is still no record afterwards.
     try makeRoom(for: header.cost)
-    header.admission = admit(hash: hash, cost: header.cost)
+    header.admission = admit(header, hash: hash)
     try account(adding: header)
     try addExpiry(of: header, hash: hash)
     try write(content, key, hash, &header, isNew: true)
@@ -139,7 +150,8 @@ extension StoreTransaction {
     let tick = generation.table.advanceUseClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: isNew)
     try withByteScratch(header.contentOffset) { start in
-      header.seal(contentHash: content.contentHash, into: &start)
+      let tags = header.isTagged ? content.tagHashes(in: generation) : []
+      header.seal(contentHash: content.contentHash, tags: tags, into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in
         try content.payload.withRawSpan { payload throws(LMDBError) in
           try transaction.put(start.span, key, payload, forKey: hash, in: generation.entries)

@@ -52,6 +52,8 @@ public struct StoreTransaction: ~Copyable {
   package private(set) var touchedSlots = TouchedSlots()
   var clearedNamespaces: [UInt32] = []
   package var raisesFloor = false
+  /// The number of removals by tag.
+  var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
   /// The state of the object layer, once it has used the transaction.
   package var layer: TransactionLayer?
@@ -111,7 +113,7 @@ public struct StoreTransaction: ~Copyable {
   func refusal(of content: EntryContent, for key: EncodedKey) -> StoreError? {
     do throws(StoreError) {
       try StoreCore.check(
-        keyLength: key.bytes.count, payloadLength: content.payload.count, budget: budget)
+        keyLength: key.bytes.count, content: content, budget: budget)
       return nil
     } catch {
       return error
@@ -191,9 +193,8 @@ public struct StoreTransaction: ~Copyable {
 
   /// Subtracts a stored entry from the counters.
   mutating func account(removing header: EntryHeader) throws {
-    totals.bytes -= min(totals.bytes, UInt64(header.cost))
-    totals.entries -= min(totals.entries, 1)
-    accountInQueues(header.admission, removing: header.cost, adding: 0)
+    totals.subtract(header)
+    accountInQueues(header, removing: header.cost, adding: 0)
     if try epoch(header.namespace) == header.epoch {
       try changeNamespace(header.namespace) {
         $0.bytes -= min($0.bytes, UInt64(header.cost))
@@ -204,31 +205,32 @@ public struct StoreTransaction: ~Copyable {
 
   /// Counts a new entry in place of the old one of its key.
   mutating func account(replacing old: EntryHeader, with header: EntryHeader) throws {
-    guard old.epoch == header.epoch, old.namespace == header.namespace else {
+    guard old.epoch == header.epoch, old.namespace == header.namespace,
+      old.isPinned == header.isPinned, old.isAbsent == header.isAbsent
+    else {
       try account(removing: old)
       return try account(adding: header)
     }
     bytesWritten += UInt64(header.cost)
     if old.cost == header.cost { return }
-    accountInQueues(header.admission, removing: old.cost, adding: header.cost)
-    totals.bytes -= min(totals.bytes, UInt64(old.cost))
-    totals.bytes += UInt64(header.cost)
+    accountInQueues(header, removing: old.cost, adding: header.cost)
+    totals.subtract(old)
+    totals.add(header)
     try changeNamespace(header.namespace) {
       $0.bytes -= min($0.bytes, UInt64(old.cost))
       $0.bytes += UInt64(header.cost)
     }
   }
 
-  mutating func accountInQueues(_ admission: UInt32, removing old: Int, adding new: Int) {
-    guard usesQueues else { return }
+  mutating func accountInQueues(_ header: EntryHeader, removing old: Int, adding new: Int) {
+    guard usesQueues, !header.isPinned else { return }
     withQueues {
-      if $0.isInSmall(admission) { $0.changeSmallBytes(removing: old, adding: new) }
+      if $0.isInSmall(header.admission) { $0.changeSmallBytes(removing: old, adding: new) }
     }
   }
 
   mutating func account(adding header: EntryHeader) throws {
-    totals.bytes += UInt64(header.cost)
-    totals.entries += 1
+    totals.add(header)
     bytesWritten += UInt64(header.cost)
     try changeNamespace(header.namespace) {
       $0.bytes += UInt64(header.cost)

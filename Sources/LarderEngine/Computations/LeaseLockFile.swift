@@ -99,6 +99,8 @@ package struct FillToken: Sendable {
   /// writer was active when the lease was acquired. A write to another key of the same slot may
   /// also reject the fill.
   let newestAllowed: UInt64?
+  /// The commit version of a snapshot from before the computation.
+  let begun: UInt64
 
   func allowsFill(hash: UInt64, in transaction: borrowing StoreTransaction) -> Bool {
     if Mutant.fillIgnoresCancel.isActive { return true }

@@ -44,6 +44,7 @@ extension StoreCore {
     // A writer that published its commit version before the lease was registered may not have read
     // the lease. Once a snapshot contains its transaction, every later snapshot does.
     var newestAllowed: UInt64?
+    var begun: UInt64 = 0
     var tries = 0
     do {
       try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
@@ -53,6 +54,7 @@ extension StoreCore {
         let isOver = generation.table.ticketHolder == nil
         let writer = generation.table.writerVersion
         let snapshot = try generation.withSnapshot { $0.commitVersion }
+        begun = snapshot
         if isOver || snapshot >= writer {
           if lease == nil { newestAllowed = snapshot }
           break
@@ -76,7 +78,8 @@ extension StoreCore {
     }
     return ComputationLease(
       permit: FillToken(
-        generation: generation.incarnation, lease: lease, newestAllowed: newestAllowed),
+        generation: generation.incarnation, lease: lease, newestAllowed: newestAllowed,
+        begun: begun),
       hash: hash, table: generation.table)
   }
 

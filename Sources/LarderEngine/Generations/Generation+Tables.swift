@@ -8,6 +8,7 @@ extension Generation {
   package static let entriesName = "entries"
   package static let chunksName = "chunks"
   package static let expiriesName = "expiries"
+  package static let tagsName = "tags"
   package static let objectsName = "objects"
   package static let idsName = "ids"
   package static let indexesName = "indexes"
@@ -17,6 +18,7 @@ extension Generation {
     package let entries: TableHandle
     package let chunks: TableHandle
     package let expiries: TableHandle
+    package let tags: TableHandle
     package let objects: TableHandle
     package let ids: TableHandle
     package let indexes: TableHandle
@@ -26,6 +28,7 @@ extension Generation {
       entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
       chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
       expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
+      tags = try transaction.makeTable(Generation.tagsName, keys: .integers)
       objects = try transaction.makeTable(Generation.objectsName, keys: .bytes)
       ids = try transaction.makeTable(Generation.idsName, keys: .integers)
       indexes = try transaction.makeTable(Generation.indexesName, keys: .bytes)
@@ -38,6 +41,7 @@ extension Generation {
         let entries = try transaction.table(Generation.entriesName, keys: .integers),
         let chunks = try transaction.table(Generation.chunksName, keys: .integers),
         let expiries = try transaction.table(Generation.expiriesName, keys: .bytes),
+        let tags = try transaction.table(Generation.tagsName, keys: .integers),
         let objects = try transaction.table(Generation.objectsName, keys: .bytes),
         let ids = try transaction.table(Generation.idsName, keys: .integers),
         let indexes = try transaction.table(Generation.indexesName, keys: .bytes)
@@ -45,6 +49,7 @@ extension Generation {
       self.entries = entries
       self.chunks = chunks
       self.expiries = expiries
+      self.tags = tags
       self.objects = objects
       self.ids = ids
       self.indexes = indexes

@@ -23,6 +23,7 @@ package final class Generation: Sendable {
   package let entries: TableHandle
   package let chunks: TableHandle
   package let expiries: TableHandle
+  package let tags: TableHandle
   package let objects: TableHandle
   package let ids: TableHandle
   package let indexes: TableHandle
@@ -91,6 +92,7 @@ package final class Generation: Sendable {
     entries = tables.entries
     chunks = tables.chunks
     expiries = tables.expiries
+    tags = tables.tags
     objects = tables.objects
     ids = tables.ids
     indexes = tables.indexes

@@ -59,19 +59,24 @@ public struct StoreNamespace: Sendable {
   ///   - bytes: The bytes to store.
   ///   - key: The key.
   ///   - expires: The time at which the entry becomes invisible.
+  ///   - tags: The tags by which ``removeAll(tagged:)`` removes the entry: at most 64, each of 1 to 250
+  ///     bytes of UTF-8.
+  ///   - pinned: Whether the entry is never evicted. It can expire and be removed. Pinned entries have
+  ///     at most half of each budget.
   /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
-  ///   ``StoreError/Code/invalidOption`` for a lifetime of zero or less, or
+  ///   ``StoreError/Code/invalidOption`` for a lifetime of zero or less or invalid tags,
+  ///   ``StoreError/Code/pinLimitReached``, or
   ///   ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public func setBytes(
-    _ bytes: [UInt8], forKey key: some CacheKey, expires: Expiration = .never
+    _ bytes: [UInt8], forKey key: some CacheKey, expires: Expiration = .never,
+    tags: [String] = [], pinned: Bool = false
   ) throws {
     let core = try store.openCore("set")
     let encoded = EncodedKey(key)
-    let content = EntryContent(
+    let content = try EntryContent(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      expires: try expires.deadline(now: core.options.clock.now()),
-      lifetime: expires.slidingLifetime)
+      EntryAttributes(expires, tags: tags, isPinned: pinned), now: core.now)
     try core.submit(WriteRequest(.put(content), space: space, key: encoded))
   }
 
@@ -154,17 +159,21 @@ extension StoreTransaction {
   ///   - key: The key.
   ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
   ///   - expires: The time at which the entry becomes invisible.
-  /// - Throws: ``StoreError/Code/valueTooLarge``, ``StoreError/Code/invalidNamespace``, or
-  ///   ``StoreError/Code/invalidOption`` for a lifetime of zero or less; other errors if LMDB fails.
+  ///   - tags: The tags by which ``removeAll(tagged:in:)`` removes the entry: at most 64, each of 1 to
+  ///     250 bytes of UTF-8.
+  ///   - pinned: Whether the entry is never evicted.
+  /// - Throws: ``StoreError/Code/valueTooLarge``, ``StoreError/Code/invalidNamespace``,
+  ///   ``StoreError/Code/pinLimitReached``, or ``StoreError/Code/invalidOption`` for a lifetime of zero
+  ///   or less or invalid tags; other errors if LMDB fails.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public mutating func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
-    expires: Expiration = .never
+    expires: Expiration = .never, tags: [String] = [], pinned: Bool = false
   ) throws {
     let encoded = EncodedKey(key)
-    let content = EntryContent(
+    let content = try EntryContent(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      expires: try expires.deadline(now: now), lifetime: expires.slidingLifetime)
+      EntryAttributes(expires, tags: tags, isPinned: pinned), now: now)
     try set(content, forKey: encoded, in: space(named: namespace))
   }
 
@@ -199,7 +208,7 @@ extension StoreTransaction {
     _ content: EntryContent, forKey key: EncodedKey, in space: NamespaceHandle
   ) throws {
     try StoreCore.check(
-      keyLength: key.bytes.count, payloadLength: content.payload.count, budget: budget)
+      keyLength: key.bytes.count, content: content, budget: budget)
     let hash = space.hash(of: key, in: generation)
     generation.table.cancelLeases(hash: hash)
     try put(content, forKey: key, hash: hash, in: space)
@@ -228,10 +237,9 @@ extension StoreTransaction {
     }
     for item in try items(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
-      let epoch = try currentEpoch(number)
-      guard !generation.table.isExpired(item.header, hash: hash, at: now),
-        item.header.epoch == epoch
-      else { return nil }
+      guard !item.header.isAbsent, try isVisible(item.header, at: item.offset, hash: hash) else {
+        return nil
+      }
       guard let payload = try payload(of: item, hash: hash) else {
         throw StoreError.unreadable("it is damaged", in: space.name)
       }
@@ -239,7 +247,7 @@ extension StoreTransaction {
       return StoredValue(
         payload: payload, codec: item.header.codec, commitVersion: item.header.commitVersion,
         created: item.header.created, expires: item.header.expires,
-        lifetime: item.header.lifetime)
+        lifetime: item.header.lifetime, tags: [])
     }
     return nil
   }

@@ -38,7 +38,12 @@ extension StoredValue {
     let start = offset + header.contentOffset + header.keyLength
     let payload = record.slice(start..<(start + header.payloadLength))!.copied()
     guard header.isIntact(contentHash: XXH64.hash(payload, seed: keyHash)) else { return nil }
-    self.init(payload, header)
+    guard header.isTagged else {
+      self.init(payload, header, tags: [])
+      return
+    }
+    guard let tags = header.tags(in: record, at: offset) else { return nil }
+    self.init(payload, header, tags: tags)
   }
 }
 
@@ -115,12 +120,15 @@ extension StoreCore {
       let value: StoredValue?
       if header.isChunked {
         guard
-          try isAlive(header, number, snapshot, hash: place.hash),
+          try isAlive(header, in: record, at: start, snapshot, hash: place.hash),
           let payload = try chunkedPayload(of: header, in: record, at: start, key, snapshot)
         else { continue }
         if known != 0, header.commitVersion == known { return .unchanged }
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
-        value = header.isIntact(contentHash: hashed) ? StoredValue(payload, header) : nil
+        let tags = header.tags(in: record, at: start)
+        value =
+          header.isIntact(contentHash: hashed)
+          ? tags.map { StoredValue(payload, header, tags: $0) } : nil
       } else {
         let content = record.slice((start + header.contentOffset)..<offset)!
         guard content.slice(0..<header.keyLength)!.equals(key.bytes) else {
@@ -130,18 +138,20 @@ extension StoreCore {
           if !header.isIntact(contentHash: hashed) { damage = .wrongChecksum(header) }
           continue
         }
-        guard try isAlive(header, number, snapshot, hash: place.hash) else { return .absent }
+        guard try isAlive(header, in: record, at: start, snapshot, hash: place.hash) else {
+          return .absent
+        }
         if known != 0, header.commitVersion == known { return .unchanged }
         value = StoredValue(
           copying: header, in: record, at: start, keyHash: XXH64.hash(key.bytes))
-        if value != nil {
+        if value != nil, !header.isAbsent {
           snapshot.generation.places?.remember(
             record.slice(start..<offset)!, of: place.hash, readVersion: readVersion,
             checksum: header.checksum)
         }
       }
       guard let value else { throw DamagedEntry.wrongChecksum(header) }
-      return .found(value)
+      return header.isAbsent ? .knownAbsent : .found(value)
     }
     if let damage { throw damage }
     return .absent
@@ -201,13 +211,26 @@ extension StoreCore {
     return generation.table.isExpired(header, hash: hash, at: options.clock.now())
   }
 
-  /// Returns whether an entry is neither expired nor of an earlier epoch.
+  /// Returns whether an entry is neither expired nor removed together with others. Its header was read
+  /// from `record` at `offset`.
+  @inline(__always)
   func isAlive(
-    _ header: EntryHeader, _ number: UInt32, _ snapshot: borrowing Snapshot, hash: UInt64
+    _ header: EntryHeader, in record: RawSpan, at offset: Int, _ snapshot: borrowing Snapshot,
+    hash: UInt64
   ) throws -> Bool {
     if isExpired(header, hash: hash, snapshot.generation) { return false }
+    if header.isTagged, try snapshot.isRemovedByTag(header, in: record, at: offset) {
+      return false
+    }
+    return try isOfCurrentEpoch(header, snapshot)
+  }
+
+  private func isOfCurrentEpoch(
+    _ header: EntryHeader, _ snapshot: borrowing Snapshot
+  ) throws -> Bool {
     // An entry that was written after the last published clear is alive. Otherwise this snapshot's
     // namespace record decides.
+    let number = header.namespace
     if header.commitVersion > snapshot.generation.table.namespaceLabel(number) { return true }
     let key = NamespaceRecord.key(number)
     guard let bytes = try snapshot.transaction.value(forKey: key, in: .main) else { return true }

@@ -15,11 +15,12 @@ package struct EntryInfo: Sendable {
   package let created: Int64
   package let expires: Int64
   package let namespace: UInt32
+  package let isPinned: Bool
+  package let isAbsent: Bool
+  /// The size of the value alone, in bytes.
+  package let valueBytes: Int
   /// The time of the last use, in milliseconds since 1970.
   package let lastUse: Int64
-
-  /// The size of the value alone, in bytes.
-  package var valueBytes: Int { bytes - EntryHeader.size - key.bytes.count }
 }
 
 extension StoreCore {
@@ -29,7 +30,7 @@ extension StoreCore {
   ///
   /// - Returns: The entries, and the start of the next page, or `nil` at the end.
   package func page(
-    of space: NamespaceHandle?, from start: UInt64, limit: Int
+    of space: NamespaceHandle?, from start: UInt64, limit: Int, includesAbsent: Bool = false
   ) throws -> (entries: [EntryInfo], next: UInt64?) {
     try withSnapshot("list") { snapshot in
       var wanted: UInt32?
@@ -51,7 +52,8 @@ extension StoreCore {
           let header = item.header
           guard
             wanted == nil || header.namespace == wanted,
-            try isAlive(header, header.namespace, snapshot, hash: hash),
+            includesAbsent || !header.isAbsent,
+            try isAlive(header, in: cursor.currentValue, at: item.offset, snapshot, hash: hash),
             let key = try snapshot.content(
               of: header, in: cursor.currentValue, at: item.offset, length: header.keyLength)
           else { continue }
@@ -60,7 +62,8 @@ extension StoreCore {
               hash: hash, key: EncodedKey(tag: header.keyTag, bytes: key),
               codec: header.codec, bytes: header.cost, created: header.created,
               expires: snapshot.generation.table.deadline(of: header, hash: hash, at: now),
-              namespace: header.namespace,
+              namespace: header.namespace, isPinned: header.isPinned, isAbsent: header.isAbsent,
+              valueBytes: header.payloadLength,
               lastUse: max(
                 header.created,
                 SharedTable.milliseconds(ofTick: snapshot.generation.table.lastUse(hash: hash)))))
@@ -90,7 +93,7 @@ extension StoreCore {
   /// Returns whether a key has a live entry, without copying it or changing its recency.
   package func contains(_ key: EncodedKey, in space: NamespaceHandle) throws -> Bool {
     if let record = queue.pendingWrite(of: key, in: space), try isWaiting(record, key, in: space) {
-      if case .put(let content) = record.kind { return content.expires > now }
+      if case .put(let content) = record.kind { return content.expires > now && !content.isAbsent }
       return false
     }
     let lookup = try lookup(key, in: space)

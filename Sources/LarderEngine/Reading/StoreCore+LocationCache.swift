@@ -13,7 +13,8 @@ internal import LarderSystem
 //
 // 1. Whether this process has a pending write of the key. The caller checks that first.
 // 2. Whether a write to the key's slot was stamped since the snapshot, the floor was raised, or the
-//    generation was fenced. If so, the look-up searches the tree (R1 to R3).
+//    generation was fenced. If so, the look-up searches the tree (R1 to R3). The slots of an entry's
+//    tags are checked after the copy.
 // 3. Whether a copy of the bytes at the location, together with this key, still has that checksum.
 //    The checksum covers key, payload and header, including the commit version of the transaction
 //    that wrote the entry. If it matches, the copy is what the snapshot contained, whatever has
@@ -54,7 +55,7 @@ extension StoreCore {
     guard let readerIndex = generation.pool.enter() else { return nil }
     generation.table.markInsideLMDB(process: generation.process, index: readerIndex, true)
     let value = places.withBytes(at: record) {
-      read(tag, key, (hash, number), in: generation, checksum: record.checksum, $0)
+      read(tag, key, (hash, number), in: generation, record, $0)
     }
     generation.table.markInsideLMDB(process: generation.process, index: readerIndex, false)
     generation.pool.leave(readerIndex)
@@ -68,13 +69,18 @@ extension StoreCore {
   @inline(__always)
   private func read(
     _ tag: UInt8, _ key: RawSpan, _ place: (hash: UInt64, number: UInt32),
-    in generation: Generation, checksum: UInt64, _ record: RawSpan
+    in generation: Generation, _ location: RecordLocation, _ record: RawSpan
   ) -> StoredValue? {
-    guard let header = try? EntryHeader(in: record, at: 0), header.checksum == checksum,
+    guard let header = try? EntryHeader(in: record, at: 0), header.checksum == location.checksum,
       header.matches(tag, keyLength: key.byteCount, namespace: place.number), !header.isChunked,
       header.storedLength == record.byteCount, !isExpired(header, hash: place.hash, generation)
     else { return nil }
-    return StoredValue(copying: header, in: record, at: 0, keyHash: XXH64.hash(key))
+    let value = StoredValue(copying: header, in: record, at: 0, keyHash: XXH64.hash(key))
+    if header.isTagged {
+      guard let value, generation.table.areCurrent(value.tags, readVersion: location.readVersion)
+      else { return nil }
+    }
+    return value
   }
 
   /// Returns the payload of a key from its cached location, or `nil` if a look-up would search the

@@ -27,6 +27,8 @@ package struct Lookup: Sendable {
   /// The possible outcomes of a look-up.
   package enum Outcome: Sendable {
     case absent
+    /// A negative entry says that the key has no value.
+    case knownAbsent
     /// The entry is still the one that the caller has decoded.
     case unchanged
     case found(StoredValue)
@@ -54,14 +56,15 @@ package struct StoredValue: Sendable {
   package let expires: Int64
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   package let lifetime: Int64
+  /// The hashes of the tags.
+  package let tags: [UInt64]
 }
 
 extension StoredValue {
-  init(_ payload: [UInt8], _ header: EntryHeader) {
+  init(_ payload: [UInt8], _ header: EntryHeader, tags: [UInt64]) {
     self.init(
       payload: payload, codec: header.codec, commitVersion: header.commitVersion,
-      created: header.created,
-      expires: header.expires, lifetime: header.lifetime)
+      created: header.created, expires: header.expires, lifetime: header.lifetime, tags: tags)
   }
 }
 
@@ -93,7 +96,7 @@ extension StoreCore {
   /// store.
   func payload(of key: EncodedKey, in space: NamespaceHandle) throws -> [UInt8]? {
     if !pending.isEmpty, let record = queue.pendingWrite(of: key, in: space) {
-      if case .put(let content) = record.kind { return content.payload }
+      if case .put(let content) = record.kind { return content.isAbsent ? nil : content.payload }
       if case .remove = record.kind { return nil }
     }
     return try Self.payload(of: lookup(key, in: space), in: space)
@@ -119,7 +122,7 @@ extension StoreCore {
   private static func payload(of lookup: Lookup, in space: NamespaceHandle) throws -> [UInt8]? {
     switch lookup.outcome {
     case .found(let value): return value.payload
-    case .absent, .unchanged: return nil
+    case .absent, .knownAbsent, .unchanged: return nil
     case .unreadable(let text): throw StoreError.unreadable(text, in: space.name)
     }
   }
@@ -199,6 +202,9 @@ extension StoreCore {
       recordUse(of: value, hash: lookup.hash, in: lookup.generation)
     case .unchanged:
       lookup.generation.count(.storeHits)
+      lookup.generation.table.touch(hash: lookup.hash)
+    case .knownAbsent:
+      lookup.generation.count(.absentHits)
       lookup.generation.table.touch(hash: lookup.hash)
     case .absent, .unreadable: lookup.generation.count(.misses)
     }

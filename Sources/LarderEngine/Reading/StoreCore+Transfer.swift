@@ -70,8 +70,10 @@ extension StoreCore {
             }
             guard
               space == nil || names[header.namespace] == space?.name,
+              !header.isAbsent,
               try isAlive(
-                header, header.namespace, snapshot, hash: cursor.currentInteger)
+                header, in: cursor.currentValue, at: item.offset, snapshot,
+                hash: cursor.currentInteger)
             else { continue }
             guard
               let entry = try whole(
@@ -213,8 +215,7 @@ extension StoreTransaction {
     let number = try number(of: space)
     for item in try readableItems(hash: hash) where item.header.namespace == number {
       if try hasKey(item, hash: hash, key) {
-        return try !generation.table.isExpired(item.header, hash: hash, at: now)
-          && item.header.epoch == currentEpoch(number)
+        return try !item.header.isAbsent && isVisible(item.header, at: item.offset, hash: hash)
       }
     }
     return false

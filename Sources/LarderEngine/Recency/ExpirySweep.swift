@@ -116,15 +116,15 @@ extension StoreCore {
   /// The pause after a step that failed, in milliseconds.
   private static var pauseAfterFailure: UInt64 { 60_000 }
 
-  /// Begins to remove the expired entries of the store on the store's thread, if this process has
-  /// written to it. Called about once a second.
+  /// Begins to delete the entries of the store that have expired or were removed by tag on the store's
+  /// thread, if this process has written to it. Called about once a second.
   ///
-  /// - Returns: Whether there may be expired entries.
+  /// - Returns: Whether there may be such entries.
   @discardableResult
   package func sweepExpired(in generation: Generation) -> Bool {
     let earliest = generation.table.earliestExpiry
-    guard hasWritten.load(ordering: .relaxed), earliest != EntryHeader.never,
-      earliest <= options.clock.now(),
+    let hasExpired = earliest != EntryHeader.never && earliest <= options.clock.now()
+    guard hasWritten.load(ordering: .relaxed), hasExpired || isTagSweepDue(in: generation),
       Clocks.monotonicNanoseconds() / 1_000_000 >= sweepPause.load(ordering: .relaxed)
     else { return false }
     if !isSweeping.exchange(true, ordering: .acquiringAndReleasing) { enqueueSweepStep() }
@@ -151,7 +151,10 @@ extension StoreCore {
             limit: Self.stepLimit, until: Clocks.monotonicNanoseconds() + Self.stepNanoseconds)
         }.result
       }
-      if !isDone, !isShuttingDown.load(ordering: .acquiring) { return enqueueSweepStep() }
+      let areTagsDone = try performTagStep()
+      if !isDone || !areTagsDone, !isShuttingDown.load(ordering: .acquiring) {
+        return enqueueSweepStep()
+      }
     } catch {
       // A full disk or a stopped writer: the entries stay invisible, and a later step removes them.
       sweepPause.store(

@@ -103,11 +103,13 @@ extension StoreTransaction {
         continue
       }
       header.expires = generation.table.deadline(of: header, hash: hash, at: now)
-      guard let content = try verifiedContent(of: item, hash: hash) else { continue }
+      guard let content = try verifiedContent(of: item, hash: hash),
+        let tags = try tags(of: item, hash: hash)
+      else { continue }
       record += header.sealed(
         contentHash: content.withRawSpan {
           EntryHeader.contentHash($0, keyLength: header.keyLength)
-        })
+        }, tags: tags)
       record += bytes[header.contentOffset...]
       renewed.append(header)
     }
@@ -131,6 +133,13 @@ extension StoreTransaction {
       return []
     }
     return record.slice(item.offset..<(item.offset + item.header.storedLength))?.copied() ?? []
+  }
+
+  private func tags(of item: RecordEntry, hash: UInt64) throws -> [UInt64]? {
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return nil
+    }
+    return item.header.tags(in: record, at: item.offset)
   }
 
   private func verifiedContent(of item: RecordEntry, hash: UInt64) throws -> [UInt8]? {

@@ -95,7 +95,10 @@ extension StoreCore {
     if limits != Limits(table) {
       var old: Limits?
       do {
-        try putMeta(in: generation) { meta in
+        try putMeta(
+          in: generation,
+          requiring: { try $0.requirePinned(fits: limits.budget, entryBudget: limits.entryBudget) }
+        ) { meta in
           meta.budget = limits.budget
           meta.entryBudget = limits.entryBudget
           meta.policyCode = limits.policyCode

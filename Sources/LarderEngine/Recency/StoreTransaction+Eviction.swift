@@ -49,9 +49,9 @@ extension StoreTransaction {
     let wasOver = isOver(adding: 0, entries: 0)
     let before = totals
     var emptyRounds = 0
-    while isOver(adding: cost, entries: 1), totals.entries > 0 {
+    while isOver(adding: cost, entries: 1), totals.entries > totals.pinned.entries {
       let count = try evict(
-        wanted: victims(adding: cost, entries: 1), sparingOwn: emptyRounds < 8)
+        wanted: victims(adding: cost, entries: 1), round: emptyRounds, sparingOwn: emptyRounds < 8)
       if wasOver { trimmed += count }
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
       // The rest is left to later writes: a transaction has room for a limited number of pages.
@@ -66,7 +66,18 @@ extension StoreTransaction {
         break
       }
     }
+    try requireRoom(for: cost)
     try fault(throwing: .afterEviction)
+  }
+
+  /// Throws ``StoreError/Code/valueTooLarge`` if only pinned entries are left, and no room.
+  private func requireRoom(for cost: Int) throws(StoreError) {
+    guard totals.entries == totals.pinned.entries, isOver(adding: cost, entries: 1) else { return }
+    throw StoreError(
+      .valueTooLarge, during: "set", path: generation.path,
+      "The entry has \(ByteCount(bytes: cost)), and pinned entries have "
+        + "\(ByteCount(bytes: Int(clamping: totals.pinned.bytes))) of the budget of "
+        + "\(ByteCount(bytes: Int(clamping: budget))). Raise the budget, or remove pinned entries.")
   }
 
   /// Evicts at most `limit` entries towards lower budgets. Returns `false` if more eviction is
@@ -74,9 +85,10 @@ extension StoreTransaction {
   mutating func trim(limit: Int) throws -> Bool {
     var removed = 0
     var emptyRounds = 0
-    while isOver(adding: 0, entries: 0), totals.entries > 0, emptyRounds < 32 {
+    while isOver(adding: 0, entries: 0), totals.entries > totals.pinned.entries, emptyRounds < 32 {
       if removed >= limit { return false }
-      let count = try evict(wanted: victims(adding: 0, entries: 0), sparingOwn: false)
+      let count = try evict(
+        wanted: victims(adding: 0, entries: 0), round: emptyRounds, sparingOwn: false)
       removed += count
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
     }
@@ -87,15 +99,15 @@ extension StoreTransaction {
   mutating func evict(share: Int) throws {
     var removed = 0
     var tries = 0
-    while removed < share, totals.entries > 0, tries < share {
-      removed += try evict(wanted: Self.maximumVictims, sparingOwn: false)
+    while removed < share, totals.entries > totals.pinned.entries, tries < share {
+      removed += try evict(wanted: Self.maximumVictims, round: tries, sparingOwn: false)
       tries += 1
     }
   }
 
   /// Evicts neighbours regardless of their recency: that touches few pages and frees whole ones.
   mutating func evictNeighbours(_ count: Int) throws {
-    for victim in try sample(count: count, sparingOwn: false).reversed() {
+    for victim in try sample(.init(count: count, visits: 32 * count)).reversed() {
       _ = try removeItems(hash: victim.hash) { $0.offset == victim.offset }
       if victim.isDead { expired += 1 } else { evicted += 1 }
     }
@@ -129,9 +141,11 @@ extension StoreTransaction {
   /// Adds a new entry to the eviction queues, if the store has them.
   ///
   /// - Returns: The number of the admission, for the entry's header.
-  mutating func admit(hash: UInt64, cost: Int) -> UInt32 {
-    guard usesQueues else { return 0 }
-    return withQueues { [totals] in $0.admit(prefix: hashPrefix(hash), cost: cost, totals) }
+  mutating func admit(_ header: EntryHeader, hash: UInt64) -> UInt32 {
+    guard usesQueues, !header.isPinned else { return 0 }
+    return withQueues { [totals] in
+      $0.admit(prefix: hashPrefix(hash), cost: header.cost, totals)
+    }
   }
 
   mutating func withQueues<R>(_ body: (inout EvictionQueues) throws -> R) rethrows -> R {
@@ -143,22 +157,28 @@ extension StoreTransaction {
   ///
   /// - Parameters:
   ///   - wanted: The number of victims, if they come from a sample.
+  ///   - round: The number of samples before this one in which there was no victim.
   ///   - sparingOwn: Whether entries of this transaction stay, if others can be found.
   /// - Returns: The number of entries that were removed.
-  private mutating func evict(wanted: Int, sparingOwn: Bool) throws -> Int {
+  private mutating func evict(wanted: Int, round: Int, sparingOwn: Bool) throws -> Int {
     if usesQueues, try evictFromQueues(sparingOwn: sparingOwn) { return 1 }
     guard EvictionPolicy(code: generation.table.policyCode) != nil else {
       throw StoreError.unknownPolicy(
         generation.table.policyCode, during: "write", path: generation.path)
     }
-    return try evictFromSample(wanted: wanted, sparingOwn: sparingOwn)
+    return try evictFromSample(
+      wanted: wanted,
+      .init(
+        count: Self.sampleSize * wanted, visits: round < 4 ? 32 * Self.sampleSize : .max,
+        sparesOwn: sparingOwn))
   }
 
   /// Evicts the next entry of the queues, if they name as many entries as the store has.
   ///
   /// - Returns: Whether an entry was evicted.
   private mutating func evictFromQueues(sparingOwn: Bool) throws -> Bool {
-    guard withQueues({ [entries = totals.entries] in $0.count >= entries }) else { return false }
+    let evictable = totals.entries - min(totals.entries, totals.pinned.entries)
+    guard withQueues({ $0.count >= evictable }) else { return false }
     for step in 1...Self.maximumSteps {
       if let done = try evictFromSmall(sparingOwn: sparingOwn) {
         if done { return true }
@@ -220,8 +240,7 @@ extension StoreTransaction {
   }
 
   private mutating func isDead(_ found: FoundEntry) throws -> Bool {
-    if generation.table.isExpired(found.header, hash: found.hash, at: now) { return true }
-    return try epoch(found.header.namespace) != found.header.epoch
+    try !isVisible(found.header, at: found.offset, hash: found.hash)
   }
 
   private struct FoundEntry {
@@ -233,7 +252,7 @@ extension StoreTransaction {
     init?(_ hash: UInt64, in record: RawSpan, admission: UInt32) {
       var offset = 0
       while offset < record.byteCount, let header = try? EntryHeader(in: record, at: offset) {
-        if header.admission == admission {
+        if header.admission == admission, !header.isPinned {
           self.hash = hash
           self.offset = offset
           self.header = header
@@ -271,8 +290,20 @@ extension StoreTransaction {
     let isDead: Bool
   }
 
-  private mutating func evictFromSample(wanted: Int, sparingOwn: Bool) throws -> Int {
-    let candidates = try sample(count: Self.sampleSize * wanted, sparingOwn: sparingOwn)
+  /// The rule by which a sample selects entries.
+  struct SampleRule {
+    /// The most entries.
+    var count = Int.max
+    /// The most records that are visited for them.
+    let visits: Int
+    /// Whether entries of this transaction are left out.
+    var sparesOwn = false
+    /// Whether only negative entries are in it.
+    var isOfAbsent = false
+  }
+
+  mutating func evictFromSample(wanted: Int, _ rule: SampleRule) throws -> Int {
+    let candidates = try sample(rule)
     var victims = candidates.filter(\.isDead)
     if victims.isEmpty {
       victims = Array(candidates.sorted { $0.tick < $1.tick }.prefix(wanted))
@@ -287,9 +318,9 @@ extension StoreTransaction {
   }
 
   /// Returns neighbours of a random position.
-  private mutating func sample(count: Int, sparingOwn: Bool) throws -> [Candidate] {
+  private mutating func sample(_ rule: SampleRule) throws -> [Candidate] {
     var result: [Candidate] = []
-    result.reserveCapacity(count)
+    result.reserveCapacity(min(rule.count, 512))
     var unknown: Set<UInt32> = []
     var damaged: [UInt64] = []
     let start: UInt64 =
@@ -300,7 +331,7 @@ extension StoreTransaction {
       var more = try cursor.move(atLeast: start)
       var wrapped = false
       var seen = 0
-      while seen < count {
+      while seen < rule.visits, result.count < rule.count {
         if !more {
           if wrapped { break }
           wrapped = true
@@ -321,7 +352,8 @@ extension StoreTransaction {
         let lastUse = generation.table.lastUse(hash: hash)
         for item in items {
           let header = item.header
-          if sparingOwn, header.commitVersion == commitVersion { continue }
+          if header.isPinned || rule.isOfAbsent && !header.isAbsent { continue }
+          if rule.sparesOwn, header.commitVersion == commitVersion { continue }
           var isDead = generation.table.isExpired(header, hash: hash, at: now)
           if let epoch = namespaces.epoch(of: header.namespace) {
             if epoch != header.epoch { isDead = true }

@@ -7,10 +7,11 @@ internal import LarderSystem
 
 /// The removal of entries that no process can see any more, and the totals after damage.
 extension StoreTransaction {
-  /// Removes entries of earlier epochs, from the hash `start` on.
+  /// Removes entries that were removed together with others, from the hash `start` on.
   ///
   /// - Returns: The hash at which to continue, or `nil` at the end.
   mutating func sweep(from start: UInt64, limit: Int) throws -> UInt64? {
+    // Those that may be removed: tags are looked up after the cursor.
     var dead: [UInt64] = []
     var next: UInt64?
     var seen: Set<UInt32> = []
@@ -28,26 +29,28 @@ extension StoreTransaction {
         for item in items { seen.insert(item.header.namespace) }
         var isDead = false
         for item in items {
-          isDead = isDead || namespaces.epoch(of: item.header.namespace) != item.header.epoch
+          isDead =
+            isDead || item.header.isTagged
+            || namespaces.epoch(of: item.header.namespace) != item.header.epoch
         }
         if isDead || items.isEmpty { dead.append(cursor.currentInteger) }
         more = try cursor.moveToNext()
       }
     }
     for number in seen { try epoch(number) }
-    let known = namespaces
     for hash in dead {
-      try removeItems(hash: hash) { item in
-        known.epoch(of: item.header.namespace) != item.header.epoch
+      var removed: Set<Int> = []
+      for item in try readableItems(hash: hash) {
+        if try isRemoved(item.header, at: item.offset, hash: hash) { removed.insert(item.offset) }
       }
+      if !removed.isEmpty { try removeItems(hash: hash) { removed.contains($0.offset) } }
     }
     return next
   }
 
   /// Recounts all totals, after damage that the stored counters do not include.
   mutating func recount() throws {
-    var bytes: UInt64 = 0
-    var entries: UInt64 = 0
+    var counted = StoreTotals()
     var live: [UInt32: (bytes: UInt64, entries: UInt64)] = [:]
     var epochs: [UInt32: UInt32] = [:]
     var numbers: Set<UInt32> = []
@@ -61,8 +64,7 @@ extension StoreTransaction {
             if pass == 0 {
               numbers.insert(header.namespace)
             } else {
-              bytes += UInt64(header.cost)
-              entries += 1
+              counted.add(header)
               if epochs[header.namespace] == header.epoch {
                 live[header.namespace, default: (0, 0)].bytes += UInt64(header.cost)
                 live[header.namespace, default: (0, 0)].entries += 1
@@ -74,8 +76,10 @@ extension StoreTransaction {
       }
       if pass == 0 { for number in numbers { epochs[number] = try epoch(number) } }
     }
-    totals.bytes = bytes
-    totals.entries = entries
+    totals.bytes = counted.bytes
+    totals.entries = counted.entries
+    totals.pinned = counted.pinned
+    totals.absent = counted.absent
     for number in numbers {
       let sum = live[number] ?? (0, 0)
       try changeNamespace(number) {

@@ -72,6 +72,9 @@ package struct StoreMetric: Sendable {
         Sample(labels: [Label("tier", "store")], value: $0.storeHits),
       ]
     },
+    StoreMetric(
+      .counter, "larder_negative_hits_total", "Reads that found that a key has no value."
+    ) { $0.negativeHits },
     StoreMetric(.counter, "larder_misses_total", "Reads that found nothing.") { $0.misses },
     StoreMetric(.counter, "larder_sets_total", "Entries written.") { $0.sets },
     StoreMetric(.counter, "larder_removals_total", "Entries removed by callers.") { $0.removals },
@@ -99,6 +102,19 @@ package struct StoreMetric: Sendable {
       .gauge, "larder_expired_entries",
       "Stored entries that have expired and were not removed yet, at most 100,000."
     ) { $0.expiredEntries },
+    StoreMetric(.gauge, "larder_pinned_entries", "Entries that are never evicted.") {
+      $0.pinnedEntries
+    },
+    StoreMetric(.gauge, "larder_pinned_bytes", "What the pinned entries count against the budget.")
+    {
+      $0.pinnedBytes
+    },
+    StoreMetric(.gauge, "larder_negative_entries", "Entries that say that a key has no value.") {
+      $0.negativeEntries
+    },
+    StoreMetric(
+      .gauge, "larder_negative_bytes", "What the negative entries count against the budget."
+    ) { $0.negativeBytes },
     StoreMetric(
       .gauge, "larder_stored_bytes", "What the stored entries count against the budget."
     ) { $0.bytes },

@@ -46,7 +46,16 @@ public struct StoreStatistics: Sendable, Hashable {
   /// The number of entries that have expired and are still stored, invisible to all processes: a part
   /// of ``entries``, at most 100,000. A process that writes removes them within seconds.
   public let expiredEntries: Int
-  /// The sum of what the stored entries count against the budget: 64 bytes, key and value each.
+  /// The number of pinned entries, which are never evicted: a part of ``entries``.
+  public let pinnedEntries: Int
+  /// The bytes that the pinned entries count against the budget, of which they have at most half.
+  public let pinnedBytes: Int
+  /// The number of negative entries, which say that a key has no value: a part of ``entries``.
+  public let negativeEntries: Int
+  /// The bytes that the negative entries count against the budget, of which they have at most an eighth.
+  public let negativeBytes: Int
+  /// The sum of what the stored entries count against the budget: 64 bytes, key and value each; 8
+  /// bytes more with a sliding expiration, and with tags 8 and 8 for each.
   public let bytes: Int
   /// The most ``bytes`` may be; `nil` without a budget.
   public let budget: Int?
@@ -63,6 +72,8 @@ public struct StoreStatistics: Sendable, Hashable {
   public let memoryHits: Int
   /// Reads answered from the store's file.
   public let storeHits: Int
+  /// The number of reads that found that a key has no value.
+  public let negativeHits: Int
   /// The number of reads that found nothing.
   public let misses: Int
   /// The number of entries written.
@@ -129,6 +140,10 @@ extension StoreCore {
       return StoreStatistics(
         path: directory.path, durability: options.durability, generation: generation.number,
         entries: Int(clamping: totals.entries), expiredEntries: expired,
+        pinnedEntries: Int(clamping: totals.pinned.entries),
+        pinnedBytes: Int(clamping: totals.pinned.bytes),
+        negativeEntries: Int(clamping: totals.absent.entries),
+        negativeBytes: Int(clamping: totals.absent.bytes),
         bytes: Int(clamping: totals.bytes),
         budget: table.budget == 0 ? nil : Int(clamping: table.budget),
         fileBytes: size,
@@ -140,7 +155,8 @@ extension StoreCore {
             entries: Int(clamping: namespace.record.entries),
             bytes: Int(clamping: namespace.record.bytes))
         },
-        memoryHits: total(.memoryHits), storeHits: total(.storeHits), misses: total(.misses),
+        memoryHits: total(.memoryHits), storeHits: total(.storeHits),
+        negativeHits: total(.absentHits), misses: total(.misses),
         sets: total(.sets), removals: total(.removals), evictions: total(.evictions),
         expirations: total(.expirations), damagedEntries: total(.damagedEntries),
         commits: total(.commits), computations: total(.computations),

@@ -19,6 +19,11 @@ extension Mutant {
   static var budgetOffByOne: Mutant { Mutant("budgetOffByOne") }
   static var leaseOutlivesHolder: Mutant { Mutant("leaseOutlivesHolder") }
 
+  // Removal by tag: the slot of the tag is not stamped; a computation that began before the removal is
+  // stored.
+  static var tagUnstamped: Mutant { Mutant("tagUnstamped") }
+  static var fillIgnoresTags: Mutant { Mutant("fillIgnoresTags") }
+
   // A read through the location cache skips validation.
   static var placesIgnoreStamps: Mutant { Mutant("placesIgnoreStamps") }
 

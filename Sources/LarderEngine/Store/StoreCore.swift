@@ -32,6 +32,7 @@ package final class StoreCore: Sendable {
   let isSweeping = Atomic<Bool>(false)
   /// The time, in milliseconds of the monotonic clock, before which no such step begins.
   let sweepPause = Atomic<UInt64>(0)
+  let tagSweep = Mutex(TagSweepState())
   let worker = StoreWorker()
   let watcher = StoreWatcher()
   let syncer = Checkpointer()

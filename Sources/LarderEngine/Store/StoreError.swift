@@ -77,6 +77,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let insideTransaction = Code(rawValue: "insideTransaction")
     /// The value of an option is invalid.
     public static let invalidOption = Code(rawValue: "invalidOption")
+    /// A pinned entry does not fit into the share of the budget that pinned entries may have.
+    public static let pinLimitReached = Code(rawValue: "pinLimitReached")
     /// A system call or LMDB failed in a way that has no separate code.
     public static let system = Code(rawValue: "system")
   }

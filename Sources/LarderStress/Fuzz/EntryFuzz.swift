@@ -24,10 +24,14 @@ struct EntryFuzz: FuzzTarget {
           codec: 1, keyTag: 2, keyLength: key.count, payloadLength: payload.count,
           commitVersion: random.next() >> 20, created: 1_700_000_000_000,
           expires: EntryHeader.never,
+          traits: .init(
+            lifetime: number % 5 == 1 ? 1000 : 0, isPinned: number % 7 == 2,
+            tagCount: number % 3, tagOrder: 9),
           namespace: 1, epoch: 1)
         header.isChunked = number % 4 == 3
         record += header.sealed(
-          contentHash: EntryHeader.contentHash(key: key, payload: payload))
+          contentHash: EntryHeader.contentHash(key: key, payload: payload),
+          tags: (0..<(number % 3)).map { _ in random.next() })
         if header.isChunked {
           record += ChunkReference(
             first: 7, count: ChunkReference.count(forContent: header.contentLength)

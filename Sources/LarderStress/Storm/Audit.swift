@@ -55,7 +55,7 @@ enum Audit {
       worker.judge(value, key, of: .flights, before)
     }
     switch plan.theme {
-    case .cache: break
+    case .cache: try worker.auditTags()
     case .objects:
       try worker.auditObjects()
       let objects = ObjectStore(store)

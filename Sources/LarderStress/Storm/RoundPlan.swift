@@ -28,6 +28,8 @@ enum Role: String, CaseIterable, Sendable {
   case reader
   /// Computes under single flight, and invalidates.
   case flight
+  /// Stores entries with tags, pinned and sliding entries, and removes by tag.
+  case tagger
   /// Counts in transactions, and writes pairs of keys in one.
   case counter
   /// Reads and writes keys that others write too, and logs when.
@@ -119,7 +121,7 @@ struct RoundPlan: Sendable {
     switch theme {
     case .cache:
       roles = [.writer, .reader]
-      others = [.writer, .reader, .flight, .opener]
+      others = [.writer, .reader, .flight, .opener, .tagger, .tagger]
       others += isTight ? [.budgetFiller, .budgetFiller] : [.counter, .register, .register]
       if compacts || random.chance(50) { others.append(.maintainer) }
       others.shuffle(using: &random)

@@ -25,6 +25,8 @@ import LarderSystem
 //           416 … 439  defaults, 440 … 447  counters among them
 //           448 … 455  defaults that are set once: issued is the value the first caller got
 //           456 … 551  storages, four of 24 lines each, of which the last eight are counters
+//           552 … 559  tags: issued is the source's version, acknowledged the newest removed version
+//           560 … 575  pinned keys
 //
 // `issued` is raised before the write it announces, `acknowledged` after its call has returned. A
 // reader that loads the words before its read, and `issued` again after it, has the bounds of every
@@ -85,6 +87,8 @@ struct OracleRegion: Sendable {
   static let keptItems = OracleRegion("object", 160, 0..<32, isConfirmedByReads: true)
   static let transientItems = OracleRegion("object", 160, 32..<44)
   static let bulkItems = OracleRegion("object", 160, 44..<52)
+  static let tags = OracleRegion("tag", 552, 0..<8)
+  static let pinned = OracleRegion("pinned key", 560, 0..<16, isConfirmedByReads: true)
   static let claims = OracleRegion("claim", 224, 0..<8)
   static let cars = OracleRegion("car", 232, 0..<16)
   static let epoch = OracleRegion("epoch", 248, 0..<1)

@@ -58,6 +58,7 @@ final class Worker: Sendable {
     case .writer: await loop(write())
     case .reader: read()
     case .flight: await loop(computeSingleFlight())
+    case .tagger: await loop(try useTags())
     case .counter: await loop(count())
     case .register: await loop(try register())
     case .budgetFiller: await loop(fillBudget())

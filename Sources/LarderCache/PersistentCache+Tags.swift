@@ -1,0 +1,73 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderEngine
+
+/// Removal by tag, and keys that are known to have no value.
+extension PersistentCache {
+  /// Removes every value of the cache's namespace that was stored with a tag, for all processes.
+  ///
+  /// ```swift
+  /// try pages.setValue(html, forKey: "/user/7", tags: ["user:7", "team:3"])
+  /// try pages.removeAll(tagged: "team:3")
+  /// ```
+  ///
+  /// No process reads such a value after the call, from memory neither. A value that was being computed
+  /// with the tag in the meantime is returned to its callers, but not stored. A value that is stored with
+  /// the tag afterwards is not affected. The thread of a process that has written to the store deletes
+  /// the data later; until then it counts against the budget.
+  ///
+  /// - Parameter tag: The tag, 1 to 250 bytes of UTF-8.
+  /// - Throws: ``/LarderEngine/StoreError``, with ``/LarderEngine/StoreError/Code/invalidOption`` for a
+  ///   tag of another length; with the code `unsupportedByStorage` over a ``CacheStorage``.
+  /// - Complexity: One small write, whatever the number of values; O(*n*) in a cache in memory only.
+  public func removeAll(tagged tag: String) throws { try backend.removeAll(tagged: tag) }
+
+  /// Removes every value of the cache's namespace that was stored with a tag, without blocking a thread
+  /// of Swift's pool; see the synchronous form.
+  public func removeAll(tagged tag: String) async throws {
+    try await BlockingWork.run { try self.removeAll(tagged: tag) }
+  }
+
+  /// Records that a key is known to have no value, for all processes. The record is committed when the
+  /// call returns.
+  ///
+  /// ```swift
+  /// try users.setAbsent(forKey: 7, expires: .after(.seconds(30)))
+  /// ```
+  ///
+  /// Reads of the key return `nil`; ``state(forKey:)`` tells it from a key of which nothing is known.
+  /// Negative entries have at most an eighth of each budget: if others must make room and none is found
+  /// in a sample, the key's value is removed and nothing is recorded.
+  ///
+  /// - Parameters:
+  ///   - key: The key, whose value is removed.
+  ///   - expires: The time from which nothing is known of the key.
+  ///   - tags: The tags by which ``removeAll(tagged:)`` removes the record.
+  /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store.
+  public func setAbsent(forKey key: Key, expires: Expiration, tags: [String] = []) throws {
+    _ = try backend.write(
+      nil, for: key, EntryAttributes(expires, tags: tags, isAbsent: true))
+  }
+
+  /// Records that a key is known to have no value, without blocking a thread of Swift's pool; see the
+  /// synchronous form.
+  public func setAbsent(
+    forKey key: Key, expires: Expiration, tags: [String] = []
+  ) async throws {
+    _ = try await backend.writeAsync(
+      nil, for: key, EntryAttributes(expires, tags: tags, isAbsent: true))
+  }
+
+  /// Returns what is known of a key: its value, that it has none, or nothing.
+  ///
+  /// It is at least as new as the last commit that any process acknowledged before the call. That a key
+  /// has no value is not kept in memory: each such call reads the store.
+  ///
+  /// - Throws: ``/LarderEngine/StoreError``, as `value(forKey:)`.
+  public func state(forKey key: Key) throws -> KeyState<Value> {
+    if let value = tier.validValue(key) { return .value(value) }
+    return try backend.find(key).map(\.value)
+  }
+}

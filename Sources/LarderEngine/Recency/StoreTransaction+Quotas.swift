@@ -1,0 +1,85 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// PINNED AND NEGATIVE ENTRIES
+//
+// A pinned entry is in no eviction queue, and samples leave it out. It can expire, and be removed.
+// Pinned entries have at most half of each budget, so that the others always have the other half. A
+// write that would exceed that is an error.
+//
+// Negative entries have at most an eighth of each budget: requests for keys that do not exist, which
+// anyone can make in any number, do not push out values. The next one replaces the least recently
+// used negative entries of a random sample. If the sample has none, it is not stored.
+
+extension StoreTransaction {
+  private static var pinnedShare: UInt64 { 2 }
+  private static var absentShare: UInt64 { 8 }
+  private static var absentRounds: Int { 8 }
+
+  /// Checks that an entry of `cost` bytes can be pinned, in place of the key's present entry.
+  ///
+  /// - Throws: ``StoreError/Code/pinLimitReached``.
+  mutating func requirePinRoom(for cost: Int, _ key: EncodedKey, _ hash: UInt64) throws {
+    var pinned = totals.pinned
+    for item in try readableItems(hash: hash)
+    where item.header.isPinned && item.header.keyTag == key.tag {
+      if try hasKey(item, hash: hash, key) {
+        pinned.subtract(item.header)
+        break
+      }
+    }
+    let isOver =
+      budget > 0 && pinned.bytes + UInt64(cost) > budget / Self.pinnedShare
+      || entryBudget > 0 && pinned.entries + 1 > max(entryBudget / Self.pinnedShare, 1)
+    if isOver {
+      throw StoreError.pinLimitReached(pinned, adding: cost, during: "set", path: generation.path)
+    }
+  }
+
+  /// Throws ``StoreError/Code/pinLimitReached`` if the pinned entries do not fit into their share of
+  /// other budgets; zero means no budget.
+  func requirePinned(fits budget: UInt64, entryBudget: UInt64) throws {
+    let isOver =
+      budget > 0 && totals.pinned.bytes > budget / Self.pinnedShare
+      || entryBudget > 0 && totals.pinned.entries > max(entryBudget / Self.pinnedShare, 1)
+    if isOver {
+      throw StoreError.pinLimitReached(
+        totals.pinned, adding: 0, during: "setLimits", path: generation.path)
+    }
+  }
+
+  /// Evicts negative entries until another of `cost` bytes fits into their share.
+  ///
+  /// - Returns: Whether it fits.
+  mutating func makeRoomForAbsent(_ cost: Int) throws -> Bool {
+    for _ in 0..<Self.absentRounds {
+      if isAbsentWithinShare(adding: cost) { return true }
+      let removed = try evictFromSample(wanted: 1, .init(visits: 256, isOfAbsent: true))
+      if removed == 0 { return false }
+    }
+    return isAbsentWithinShare(adding: cost)
+  }
+
+  private func isAbsentWithinShare(adding cost: Int) -> Bool {
+    (budget == 0 || totals.absent.bytes + UInt64(cost) <= budget / Self.absentShare)
+      && (entryBudget == 0
+        || totals.absent.entries + 1 <= max(entryBudget / Self.absentShare, 1))
+  }
+}
+
+extension StoreError {
+  fileprivate static func pinLimitReached(
+    _ pinned: StoreTotals.Sum, adding cost: Int, during operation: String, path: String
+  ) -> StoreError {
+    let size = ByteCount(bytes: Int(clamping: pinned.bytes))
+    return StoreError(
+      .pinLimitReached, during: operation, path: path,
+      "\(pinned.entries) pinned entries have \(size)"
+        + (cost == 0 ? "" : ", and this one has \(ByteCount(bytes: cost))")
+        + "; together they may have half of each budget. Raise the budget, or remove pinned entries."
+    )
+  }
+}
