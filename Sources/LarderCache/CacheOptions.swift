@@ -8,8 +8,8 @@ public import LarderEngine
 /// The bounds of a cache's memory tier, and the codec of its values.
 public struct CacheOptions: Sendable {
   /// The maximum total cost of the values in memory. The cost of a value is the size of its encoded
-  /// form. A cache without a store encodes nothing: there, only ``memoryCountLimit`` bounds the memory
-  /// that values refer to.
+  /// form, unless the cache is created with a closure that states it. A cache without a store encodes
+  /// nothing: there, only such a closure or ``memoryCountLimit`` bounds the memory that values refer to.
   public var memoryCostLimit: ByteCount
   /// The maximum number of values in memory; zero keeps none.
   public var memoryCountLimit: Int

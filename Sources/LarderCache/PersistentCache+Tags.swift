@@ -4,7 +4,13 @@
 
 public import LarderEngine
 
-/// Removal by tag, and keys that are known to have no value.
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// Removal by tag and by age, and keys that are known to have no value.
 extension PersistentCache {
   /// Removes every value of the cache's namespace that was stored with a tag, for all processes.
   ///
@@ -69,5 +75,52 @@ extension PersistentCache {
   public func state(forKey key: Key) throws -> KeyState<Value> {
     if let value = tier.validValue(key) { return .value(value) }
     return try backend.find(key).map(\.value)
+  }
+
+  // MARK: Uses
+
+  /// Returns the time at which any process last read or wrote the value of a key.
+  ///
+  /// Reads record their time in shared memory, in steps of about 16 seconds, and not in the database:
+  /// after a crash of the system, or if the shared memory has no room for the key, the time is that of
+  /// the write.
+  ///
+  /// - Returns: The time, or `nil` if the key has no value.
+  /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store.
+  public func lastUse(forKey key: Key) throws -> Date? {
+    let (core, space) = try store("lastUse")
+    return try core.lastUse(of: EncodedKey(key), in: space).map {
+      Date(timeIntervalSince1970: Double($0) / 1000)
+    }
+  }
+
+  /// Removes the values of the cache's namespace that no process has read or written since a date, for
+  /// all processes. Pinned values stay.
+  ///
+  /// The times are those of ``lastUse(forKey:)``. A value that was used after the date is never removed.
+  ///
+  /// - Returns: The number of removed values, negative entries included.
+  /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store.
+  /// - Complexity: O(*n*) in the entries of the store, in bounded transactions.
+  @discardableResult
+  public func removeUnused(since date: Date) throws -> Int {
+    let (core, space) = try store("removeUnused")
+    return try core.removeUnused(in: space, since: Int64(date.timeIntervalSince1970 * 1000))
+  }
+
+  /// Removes the values that no process has read or written since a date, without blocking a thread of
+  /// Swift's pool; see the synchronous form.
+  @discardableResult
+  public func removeUnused(since date: Date) async throws -> Int {
+    try await BlockingWork.run { try self.removeUnused(since: date) }
+  }
+
+  private func store(
+    _ operation: String
+  ) throws -> (core: StoreCore, space: NamespaceHandle) {
+    guard let backend = backend.transactional else {
+      throw StoreError.unsupported(operation, "Uses are recorded by stores only.")
+    }
+    return try backend.open(operation)
   }
 }

@@ -50,11 +50,14 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///     bytes; every operation on a cache with a longer one fails with
   ///     ``/LarderEngine/StoreError/Code/invalidNamespace``.
   ///   - options: The bounds of the memory tier, and the codec.
+  ///   - cost: A closure that returns what a value counts against ``CacheOptions/memoryCostLimit``, in
+  ///     any unit, at least zero. The default is the size of its encoded form plus 64 bytes, or in a
+  ///     cache in memory only its size without what it refers to.
   public convenience init(
     storage: SharedStore? = SharedStore.shared, namespace: String? = nil,
-    options: CacheOptions = CacheOptions()
+    options: CacheOptions = CacheOptions(), cost: (@Sendable (Value) -> Int)? = nil
   ) {
-    let context = CacheContext<Key, Value>(namespace, options, core: storage?.core)
+    let context = CacheContext<Key, Value>(namespace, options, core: storage?.core, cost: cost)
     if let storage {
       self.init(StoreBackend(storage, context))
     } else {
@@ -73,13 +76,14 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///     only.
   ///   - namespace: The key space: caches of different namespaces have different keys.
   ///   - options: The bounds of the memory tier, and the codec.
+  ///   - cost: A closure that returns what a value counts against ``CacheOptions/memoryCostLimit``.
   ///   - onError: A closure that receives the errors of subscripts, which have no caller to throw to.
   @_disfavoredOverload
   public convenience init(
     storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
-    onError: (@Sendable (any Error) -> Void)? = nil
+    cost: (@Sendable (Value) -> Int)? = nil, onError: (@Sendable (any Error) -> Void)? = nil
   ) {
-    let context = CacheContext<Key, Value>(namespace, options)
+    let context = CacheContext<Key, Value>(namespace, options, cost: cost)
     if let storage {
       self.init(CustomStorageBackend(storage, context, onError: onError))
     } else {

@@ -28,3 +28,20 @@ extension SharedStore {
     try self.init(at: url.path, options)
   }
 }
+
+extension SharedStore {
+  /// Removes the entries that no process has read or written since a date, in all namespaces and for all
+  /// processes. Pinned entries stay.
+  ///
+  /// Uses are recorded in shared memory, in steps of about 16 seconds. An entry that was used after the
+  /// date is never removed.
+  ///
+  /// - Returns: The number of removed entries.
+  /// - Throws: ``/LarderEngine/StoreError``.
+  /// - Complexity: O(*n*) in the entries of the store, in bounded transactions.
+  @discardableResult
+  public func removeUnused(since date: Date) throws -> Int {
+    try openCore("removeUnused").removeUnused(
+      in: nil, since: Int64(date.timeIntervalSince1970 * 1000))
+  }
+}

@@ -21,6 +21,7 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
+//   overwrite K                -> ack N for each value N, from 0, of the key that is committed, for ever
 //   and those of `Peer+Loops.swift`, `Peer+StoreState.swift`, `Peer+DiskPressure.swift`,
 //   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`, `Peer+Attack.swift`
 //   and, with objects,
@@ -130,6 +131,12 @@ final class Peer {
         ParentProcess.send("ack \(key)")
       }
       return nil
+    case "overwrite":
+      let key = try number(rest)
+      for value in 0... {
+        try numbers.setValue("\(value)", forKey: key)
+        ParentProcess.send("ack \(value)")
+      }
     case "close": try store.close()
     case "swap": return try swap(rest.split(separator: " "))
     case "lmdb": return try lmdb(rest.split(separator: " "))

@@ -113,10 +113,23 @@ struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
   let options: CacheOptions
   let tier: MemoryTier<Key, Value>
 
-  init(_ namespace: String?, _ options: CacheOptions, core: StoreCore? = nil) {
+  /// The cost of a value in memory, if the caller has stated it.
+  private let statedCost: (@Sendable (Value) -> Int)?
+
+  init(
+    _ namespace: String?, _ options: CacheOptions, core: StoreCore? = nil,
+    cost: (@Sendable (Value) -> Int)? = nil
+  ) {
     self.namespace = namespace ?? ""
     self.options = options
+    statedCost = cost
     tier = MemoryTier(core: core, options: options)
+  }
+
+  /// Returns the cost of a value in memory: the stated one, or by default one for its bytes.
+  func cost(of value: Value, bytes: Int) -> Int {
+    guard let statedCost else { return bytes + EntryHeader.size }
+    return max(statedCost(value), 0)
   }
 
   func decode(_ payload: [UInt8], codec: UInt16, of key: Key) throws -> Value {

@@ -81,7 +81,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   ) {
     tier.insert(
       value, forKey: key, from: .memory, expires: entry.expires,
-      cost: entry.payload.count + EntryHeader.size, if: mayInsert)
+      cost: context.cost(of: value, bytes: entry.payload.count), if: mayInsert)
   }
 
   private func text(of key: Key) -> String {

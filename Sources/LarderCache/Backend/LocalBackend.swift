@@ -190,7 +190,7 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
     var isInserted = false
     tier.insert(
       value, forKey: key, from: place.origin, expires: place.expires,
-      cost: EntryHeader.size + MemoryLayout<Value>.size
+      cost: context.cost(of: value, bytes: MemoryLayout<Value>.size)
     ) {
       isInserted = mayInsert()
       return isInserted

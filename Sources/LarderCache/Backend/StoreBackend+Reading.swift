@@ -93,7 +93,7 @@ extension StoreBackend {
   ) {
     tier.insert(
       value, forKey: key, from: origin, expires: entry.expires,
-      cost: entry.payloadSize + EntryHeader.size
+      cost: context.cost(of: value, bytes: entry.payloadSize)
     ) {
       place.isSettled(hash: origin.storeHash)
     }

@@ -87,13 +87,13 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
     let (place, kind) = try prepare(value, key, attributes)
     let request = WriteRequest(kind, space: place.space, key: place.encoded, isWriteBehind: true)
     try place.core.enqueueWriteBehind(request)
-    guard case .put(let content) = kind else {
+    guard case .put(let content) = kind, let value else {
       tier.remove(key)
       return nil
     }
     return QueuedWrite(
       record: request, expires: content.expires, lifetime: content.lifetime,
-      cost: content.payload.count + EntryHeader.size)
+      cost: context.cost(of: value, bytes: content.payload.count))
   }
 
   /// Encodes a key, and a value or the removal of one.

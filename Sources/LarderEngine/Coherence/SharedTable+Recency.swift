@@ -159,6 +159,7 @@ extension SharedTable {
     for offset in [SharedTableLayout.clock, SharedTableLayout.useClock] {
       copyWords(at: offset, count: 1, from: old)
     }
+    inheritRemovalInterest(from: old)
     guard shape.recencySlots == old.shape.recencySlots else { return }
     copyWords(at: SharedTableLayout.queues, count: EvictionQueues.Word.allCases.count, from: old)
     for offset in stride(from: 0, to: shape.coordination - shape.recency, by: 8) {

@@ -15,7 +15,7 @@
 // would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   3
+//        8  version         u64   4
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
 //       40  use words       u64   power of two
@@ -69,8 +69,9 @@
 //           ghosts          2^n/2 u32   evicted entries
 //           coordination    64 kB       reserved for locks and counters
 //           remote          64 kB       reserved for links to remote stores
+//           removals        128 kB      entries that were removed (`SharedTable+Removals.swift`)
 //
-// In a small store (1,024 use words) the last two have 4 kB each.
+// In a small store (1,024 use words) the last three have 4 kB each.
 //
 // The counts are fixed for a generation when its first file is built (`SharedTableShape`). They are
 // stored in `meta` and in the header, and read from there before the rest is mapped, so that all
@@ -88,7 +89,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 3
+  package static let version: UInt64 = 4
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -216,8 +217,12 @@ package struct SharedTableShape: Sendable, Hashable {
   /// The offset of the region for links to remote stores in bytes.
   package var remote: Int { coordination + regionSize }
   private var regionSize: Int { recencySlots > 1024 ? 65_536 : 4096 }
+  /// The offset of the removal ring in bytes.
+  package var removals: Int { remote + regionSize }
+  /// The size of the removal ring in words.
+  package var removalWords: Int { (recencySlots > 1024 ? 2 * regionSize : regionSize) / 8 }
   /// The size of `shared.table` in bytes.
-  package var fileSize: Int { remote + regionSize }
+  package var fileSize: Int { removals + removalWords * 8 }
 
   /// The size of LMDB's lock file: a header, and four reader slots of 64 bytes for each process.
   package var lockFileSize: Int { processSlots * 256 }

@@ -138,7 +138,10 @@ extension StoreCore {
         }
       case .removeDamaged(let written):
         let hash = space!.hash(of: key, in: generation)
-        changed = try transaction.removeItems(hash: hash) { $0.header.commitVersion == written } > 0
+        changed =
+          try transaction.removeItems(hash: hash, .damaged) {
+            $0.header.commitVersion == written
+          } > 0
       case .commitNoOp: transaction.force()
       case .barrier, .exclusive: break
       }

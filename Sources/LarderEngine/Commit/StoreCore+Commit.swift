@@ -154,6 +154,7 @@ extension StoreCore {
     if hasMissedStamps { table.raiseFloor(to: commitVersion) }
     if table.lastStamped >= commitVersion { table.earliestExpiry = 0 }  // X3, `ExpirySweep.swift`
     table.announceWriter(commitVersion: commitVersion)
+    table.settleRemovals(before: commitVersion)
     // This runs after the publication: a lease that is not visible here belongs to a process that
     // reads this commit version, and whose snapshot contains the commit without stamps.
     if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
@@ -183,6 +184,10 @@ extension StoreCore {
   private func stamp(_ context: borrowing StoreTransaction, in generation: Generation) throws {
     try fault(throwing: .beforeStamps)
     if !Mutant.stampsAfterCommit.isActive { storeStamps(of: context, in: generation.table) }
+    if let removals = context.removals, removals.count > 0 {
+      generation.table.stageRemovals(
+        removals.words, count: removals.count, commitVersion: context.commitVersion)
+    }
     generation.table.lastStamped = context.commitVersion
     context.publishEarliestExpiry()
   }
@@ -223,6 +228,7 @@ extension StoreCore {
     _ remaining: PostCommitWork, checksFileStatus: Bool, in generation: Generation
   ) throws {
     let table = generation.table
+    if remaining.hasRemovals { table.publishRemovals() }
     // LMDB's lock is free: the next writer does not wait for the rest.
     table.releaseTicket(process: generation.process)
     // Stored now and not with the next commit, so that a truncation after this commit is detected.
@@ -274,6 +280,7 @@ extension StoreCore {
     let expired: UInt64
     let bytes: UInt64
     let changesData: Bool
+    let hasRemovals: Bool
 
     init(_ context: borrowing StoreTransaction, commitVersion: UInt64) {
       learn = context.postCommitUpdates()
@@ -284,6 +291,7 @@ extension StoreCore {
       expired = context.expired
       bytes = context.bytesWritten
       changesData = !context.touchedSlots.isEmpty
+      hasRemovals = context.removals.map { $0.count > 0 } ?? false
     }
 
     func publish(in generation: Generation) {

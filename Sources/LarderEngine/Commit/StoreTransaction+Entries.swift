@@ -140,13 +140,13 @@ extension StoreTransaction {
   ///
   /// - Returns: The header of the entry, or `nil` if there is none.
   mutating func removeEntry(
-    _ key: EncodedKey, hash: UInt64, in space: NamespaceHandle
+    _ key: EncodedKey, hash: UInt64, in space: NamespaceHandle, _ cause: RemovalCause = .removed
   ) throws -> (header: EntryHeader, wasVisible: Bool)? {
     let number = try number(of: space)
     for item in try readableItems(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
       let wasVisible = try isVisible(item.header, at: item.offset, hash: hash)
-      try removeItems(hash: hash) { $0.offset == item.offset }
+      try removeItems(hash: hash, cause) { $0.offset == item.offset }
       return (item.header, wasVisible)
     }
     return nil
@@ -156,12 +156,15 @@ extension StoreTransaction {
   ///
   /// - Returns: The number of removed entries.
   @discardableResult
-  mutating func removeItems(hash: UInt64, where matches: (RecordEntry) -> Bool) throws -> Int {
+  mutating func removeItems(
+    hash: UInt64, _ cause: RemovalCause, where matches: (RecordEntry) -> Bool
+  ) throws -> Int {
     let items = try readableItems(hash: hash)
     let leaving = items.filter(matches)
     guard !leaving.isEmpty else { return 0 }
     let staying = items.filter { item in !leaving.contains { $0.offset == item.offset } }
     for item in leaving {
+      try noteRemoval(item, hash: hash, cause)
       try account(removing: item.header)
       if let chunks = item.chunks {
         for id in chunks.ids { try transaction.remove(key: id, in: generation.chunks) }

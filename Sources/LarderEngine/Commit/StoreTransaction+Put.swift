@@ -37,7 +37,7 @@ extension StoreTransaction {
       default: break
       }
     }
-    let old = try removeEntry(key, hash: hash, in: space)?.header
+    let old = try removeEntry(key, hash: hash, in: space, .replaced)?.header
     try makeRoom(for: header.cost)
     if let old, !old.isPinned, !header.isPinned {
       header.admission = old.admission
@@ -131,6 +131,7 @@ extension StoreTransaction {
     _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader,
     old: EntryHeader
   ) throws {
+    try noteRemoval(RecordEntry(header: old, offset: 0, chunks: nil), hash: hash, .replaced)
     try account(replacing: old, with: header)
     if old.expires != header.expires || old.lifetime != header.lifetime {
       if old.expires != EntryHeader.never {

@@ -52,6 +52,8 @@ public struct StoreTransaction: ~Copyable {
   package private(set) var touchedSlots = TouchedSlots()
   var clearedNamespaces: [UInt32] = []
   package var raisesFloor = false
+  /// The entries that the transaction removes, while a process wants to know them.
+  var removals: RemovalLog?
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
@@ -94,6 +96,7 @@ public struct StoreTransaction: ~Copyable {
     usesQueues =
       (budget > 0 || entryBudget > 0)
       && generation.table.policyCode == EvictionPolicy.adaptive.code
+    removals = RemovalLog(generation.table)
     self.totals = totals
     self.storedTotals = totals
   }

@@ -84,6 +84,7 @@ extension StoreCore {
     if options.clock.isSystem {
       generation.table.raiseClock(milliseconds: Clocks.wallMilliseconds())
     }
+    renewRemovalInterest(in: generation.table)
     maintenance.withLock { $0 }?(self)
     checkpointIfIdle()
     if options.sweepsWhenIdle { sweepExpired(in: generation) }

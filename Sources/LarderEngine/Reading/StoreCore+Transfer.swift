@@ -96,9 +96,8 @@ extension StoreCore {
     }
   }
 
-  private func name(
-    of number: UInt32, _ snapshot: borrowing Snapshot
-  ) throws -> String? {
+  /// Returns the name of a namespace identifier.
+  func name(of number: UInt32, _ snapshot: borrowing Snapshot) throws -> String? {
     guard let bytes = try snapshot.transaction.value(forKey: NamespaceRecord.key(number), in: .main)
     else {
       return nil

@@ -76,7 +76,7 @@ extension StoreTransaction {
         earliestExpiry = first?.expires ?? EntryHeader.never
         return true
       }
-      let removed = try removeItems(hash: first.hash) { [generation, now] item in
+      let removed = try removeItems(hash: first.hash, .expired) { [generation, now] item in
         item.header.expires == first.expires
           && generation.table.isExpired(item.header, hash: first.hash, at: now)
       }

@@ -115,7 +115,7 @@ extension StoreTransaction {
     }
     guard renewed.count == items.count(where: { $0.header.expires == expires }) else {
       // A damaged entry cannot be written with another time.
-      try removeItems(hash: hash) { $0.header.expires == expires }
+      try removeItems(hash: hash, .damaged) { $0.header.expires == expires }
       return true
     }
     try transaction.remove(

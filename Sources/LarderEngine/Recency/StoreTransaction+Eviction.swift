@@ -108,7 +108,7 @@ extension StoreTransaction {
   /// Evicts neighbours regardless of their recency: that touches few pages and frees whole ones.
   mutating func evictNeighbours(_ count: Int) throws {
     for victim in try sample(.init(count: count, visits: 32 * count)).reversed() {
-      _ = try removeItems(hash: victim.hash) { $0.offset == victim.offset }
+      _ = try removeItems(hash: victim.hash, .evicted) { $0.offset == victim.offset }
       if victim.isDead { expired += 1 } else { evicted += 1 }
     }
   }
@@ -236,7 +236,7 @@ extension StoreTransaction {
       evicted += 1
       queues!.addGhost(element.prefix, fromMain: fromMain, entries: totals.entries)
     }
-    try removeItems(hash: found.hash) { $0.offset == found.offset }
+    try removeItems(hash: found.hash, .evicted) { $0.offset == found.offset }
   }
 
   private mutating func isDead(_ found: FoundEntry) throws -> Bool {
@@ -311,7 +311,7 @@ extension StoreTransaction {
     var removed = 0
     var removedHashes: Set<UInt64> = []
     for victim in victims where removedHashes.insert(victim.hash).inserted {
-      removed += try removeItems(hash: victim.hash) { $0.offset == victim.offset }
+      removed += try removeItems(hash: victim.hash, .evicted) { $0.offset == victim.offset }
       if victim.isDead { expired += 1 } else { evicted += 1 }
     }
     return removed

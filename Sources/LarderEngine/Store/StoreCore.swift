@@ -33,6 +33,7 @@ package final class StoreCore: Sendable {
   /// The time, in milliseconds of the monotonic clock, before which no such step begins.
   let sweepPause = Atomic<UInt64>(0)
   let tagSweep = Mutex(TagSweepState())
+  let removalInterest = Mutex(RemovalInterest())
   let worker = StoreWorker()
   let watcher = StoreWatcher()
   let syncer = Checkpointer()
