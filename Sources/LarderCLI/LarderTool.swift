@@ -25,6 +25,7 @@ struct LarderTool: AsyncParsableCommand {
         larder get 42 --key-type integer > image.png
         larder set greeting "Hello" --expires 10m
         larder budget --bytes 512M                   for every process, at once
+        larder advise --seconds 60                   hit ratio by budget, while the store is used
         larder verify /var/tmp/app && echo valid
         larder repair /var/lib/app                   salvage what is readable
         larder query Car 'year >= 2020' --sort model --limit 10
@@ -43,7 +44,8 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      BudgetCommand.self, VerifyCommand.self, RepairCommand.self, ClearCommand.self,
+      BudgetCommand.self, AdviseCommand.self, VerifyCommand.self, RepairCommand.self,
+      ClearCommand.self,
       ObjectsCommand.self, QueryCommand.self, MigrateCommand.self, MigrationsCommand.self,
       ExportCommand.self,
       ImportCommand.self, CopyCommand.self, ReplayCommand.self, ReplayWorkerCommand.self,

@@ -26,7 +26,12 @@ import Testing
       #expect(shape.mainQueue == shape.smallQueue + shape.queueSlots * 8)
       #expect(shape.ghosts == shape.mainQueue + shape.queueSlots * 8)
       #expect(shape.coordination == shape.ghosts + shape.queueSlots * 4)
-      #expect(shape.fileSize == shape.remote + (shape.remote - shape.coordination))
+      let regionSize = shape.remote - shape.coordination
+      #expect(shape.samples == shape.remote + regionSize)
+      #expect(shape.removals == shape.samples + regionSize)
+      #expect(shape.fileSize == shape.removals + shape.removalWords * 8)
+      let sampleEnd = Layout.sampleWords + shape.sampleSlots * 8
+      #expect(sampleEnd == regionSize && shape.sampleSlots >= 496)
       #expect(shape.readerSlots * 64 + 128 == shape.lockFileSize)
       #expect(SharedTableShape.lockFileSizes.contains(shape.lockFileSize))
     }
@@ -34,6 +39,8 @@ import Testing
     #expect(Layout.processCounters + Counter.allCases.count * 8 <= Layout.processInside)
     #expect(Layout.retired + Counter.allCases.count * 8 <= Layout.leaseMap)
     #expect(Layout.useClock % 64 == 0 && Layout.queues >= Layout.useClock + 64)
+    #expect(Layout.sampleThreshold == Layout.useClock + 8)
+    #expect(Layout.sampleTail >= Layout.sampleHead + 64, "recorders store the head only")
     #expect(Layout.queues + EvictionQueues.Word.allCases.count * 8 <= Layout.namespaceStamps)
     #expect(SharedTableShape(budget: 0).recencySlots == 65_536)
     #expect(SharedTableShape(budget: 256 << 20).recencySlots == 1 << 20)

@@ -24,7 +24,9 @@ import Testing
     return try SharedStore(at: path, options)
   }
 
-  @Test func `Each cause of a removal is reported with key, namespace, size and process`() async throws {
+  @Test func `Each cause of a removal is reported with key, namespace, size and process`()
+    async throws
+  {
     let clock = ManualClock(milliseconds: 1000)
     let store = try open(clock)
     let names = try store.namespace("names")
@@ -48,7 +50,7 @@ import Testing
     clock.advance(by: .seconds(1))
     _ = try store.core.removeExpired()
     try await next(.expired, 2)
-    // What nobody could see any more was not removed by the caller.
+    // What no process could see any more was not removed by the caller.
     try names.setBytes([1, 2, 3], forKey: 3, expires: .after(.seconds(1)))
     clock.advance(by: .seconds(1))
     #expect(try !names.remove(forKey: 3))
@@ -64,7 +66,8 @@ import Testing
   }
 
   @Test(arguments: EvictionPolicy.all)
-  func `Evictions are reported, exactly those that took place`(policy: EvictionPolicy) async throws {
+  func `Evictions are reported, exactly those that took place`(policy: EvictionPolicy) async throws
+  {
     let store = try open(entries: 100)
     var limits = try store.limits()
     limits.evictionPolicy = policy
@@ -88,7 +91,9 @@ import Testing
     }
   }
 
-  @Test func `A subscriber that falls behind gets a gap with the number of missed events`() async throws {
+  @Test func `A subscriber that falls behind gets a gap with the number of missed events`()
+    async throws
+  {
     let store = try open()
     var removals = store.removals.makeAsyncIterator()
     for round in 0..<30 {
@@ -147,7 +152,8 @@ import Testing
     #expect(try store.core.removalEvents() == 1)
   }
 
-  @Test func `Keys of more than 256 bytes are cut, and large entries have their keys`() async throws {
+  @Test func `Keys of more than 256 bytes are cut, and large entries have their keys`() async throws
+  {
     let store = try open()
     var removals = store.removals.makeAsyncIterator()
     let keys = ["short", String(repeating: "x", count: 256), String(repeating: "y", count: 40_000)]

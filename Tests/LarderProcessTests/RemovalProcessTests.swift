@@ -10,7 +10,9 @@ import Testing
 
 extension Processes {
   @Test(.timeLimit(.minutes(15)))
-  func `Removals by killed processes are reported exactly as far as they were committed`() async throws {
+  func `Removals by killed processes are reported exactly as far as they were committed`()
+    async throws
+  {
     let ground = try StoreFixture()
     var removals = ground.store.removals.makeAsyncIterator()
     for round in 0..<10 {

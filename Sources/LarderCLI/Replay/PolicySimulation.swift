@@ -24,23 +24,32 @@ struct PolicySimulation {
 
   /// Returns the hits if the least recently used entries are evicted.
   ///
+  /// - Parameter onHit: A closure that is called with the index of each hit.
   /// - Complexity: O(*n*) in the number of accesses.
-  func leastRecentlyUsed() -> SimulatedHits {
+  func leastRecentlyUsed(onHit: (Int) -> Void = { _ in }) -> SimulatedHits {
     var result = SimulatedHits()
     var list = RecencyList(count: trace.keyCount)
     var costs = [Int](repeating: 0, count: trace.keyCount)
     var free = capacity.number
     for index in 0..<trace.count {
       let key = Int(trace.keys[index])
+      let operation = trace.operation(index)
       if costs[key] > 0 {
+        list.remove(key)
+        if operation == .remove {
+          free += costs[key]
+          costs[key] = 0
+          continue
+        }
+        list.append(key)
+        guard operation == .get, index >= trace.warmUp else { continue }
         result.hits += 1
         result.hitBytes += trace.size(index)
-        list.remove(key)
-        list.append(key)
+        onHit(index)
         continue
       }
       let cost = cost(index)
-      if cost > capacity.number { continue }
+      if cost > capacity.number || operation == .remove { continue }
       while free < cost, let victim = list.first {
         list.remove(victim)
         free += costs[victim]

@@ -5,7 +5,6 @@
 import ArgumentParser
 import Foundation
 import LarderEngine
-import LarderMemo
 
 /// `larder replay`: the hit ratio of a trace in a store.
 struct ReplayCommand: ParsableCommand {
@@ -156,10 +155,7 @@ struct ReplayCommand: ParsableCommand {
     }
   }
 
-  /// Creates a directory that is removed also if this process is interrupted.
   private func temporaryDirectory() throws -> String {
-    let path =
-      FileManager.default.temporaryDirectory.path + "/larder-replay-\(UUID().uuidString)"
     // Before the replay, which may take minutes.
     if let svg, svg != "-" {
       let parent = URL(fileURLWithPath: svg).deletingLastPathComponent().path
@@ -168,17 +164,7 @@ struct ReplayCommand: ParsableCommand {
           "file", "Cannot create \(svg): \(parent) does not exist, or is not writable.")
       }
     }
-    do {
-      try CommandProxy.removeWhenInterrupted(path)
-      try FileManager.default.createDirectory(
-        atPath: path, withIntermediateDirectories: true,
-        attributes: [.posixPermissions: 0o700])
-    } catch {
-      throw ToolError(
-        "file",
-        "Cannot create \(path): \(error.localizedDescription) Name another directory in TMPDIR.")
-    }
-    return path
+    return try TraceReplay.temporaryDirectory()
   }
 
   private func result(_ name: String, _ trace: Trace, _ directory: String) throws -> TraceResult {

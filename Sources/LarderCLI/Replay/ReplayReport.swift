@@ -174,7 +174,7 @@ struct ReplayReport {
   }
 
   /// Returns a table whose columns are as wide as their cells.
-  private static func aligned(_ rows: [[String]], leftColumns: Int) -> String {
+  static func aligned(_ rows: [[String]], leftColumns: Int) -> String {
     let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
     var text = ""
     for (number, row) in rows.enumerated() {

@@ -13,6 +13,19 @@ struct Trace: Equatable {
   private(set) var sizes: [Int32] = []
   /// The bytes of each distinct key in a store.
   private var keyLengths: [UInt8] = []
+  /// The operation of each access; empty if all are gets.
+  private var operations: [Operation] = []
+  /// The first accesses, which fill a cache and are not counted.
+  var warmUp = 0
+
+  /// The effect of an access on a cache.
+  enum Operation: UInt8 {
+    /// A get, and after a miss a set.
+    case get
+    /// A set without a get, which is neither a hit nor a miss.
+    case put
+    case remove
+  }
 
   /// The size of a value in a trace without sizes.
   static let fixedSize = 16
@@ -51,10 +64,19 @@ struct Trace: Equatable {
   /// - Parameters:
   ///   - key: The number of the key: at most the number of distinct keys so far.
   ///   - size: The size, or nil for a trace without sizes.
-  mutating func append(_ key: Int32, size: Int32? = nil) {
+  ///   - operation: The effect of the access. A trace in a file has gets only.
+  mutating func append(_ key: Int32, size: Int32? = nil, _ operation: Operation = .get) {
+    if operation != .get, operations.isEmpty {
+      operations = [Operation](repeating: .get, count: count)
+    }
+    if operation != .get || !operations.isEmpty { operations.append(operation) }
     keys.append(key)
     if let size { sizes.append(size) }
     if key == keyCount { keyLengths.append(UInt8(EncodedKey(Int(key)).bytes.count)) }
+  }
+
+  func operation(_ index: Int) -> Operation {
+    operations.isEmpty ? .get : operations[index]
   }
 
   func size(_ index: Int) -> Int { hasSizes ? Int(sizes[index]) : Self.fixedSize }

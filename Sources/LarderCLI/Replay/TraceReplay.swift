@@ -4,6 +4,7 @@
 
 import Foundation
 import LarderEngine
+import LarderMemo
 
 /// The counts of replayed accesses.
 struct AccessTally: Equatable {
@@ -70,15 +71,27 @@ struct AccessReplay {
     for index in start..<min(start + Self.chunk, trace.count) { try replay(index) }
   }
 
-  private mutating func replay(_ index: Int) throws {
+  /// Replays one access.
+  ///
+  /// - Returns: Whether it is a counted hit.
+  @discardableResult
+  mutating func replay(_ index: Int) throws -> Bool {
     let key = Int(trace.keys[index])
     let size = trace.size(index)
-    tally.accesses += 1
-    tally.bytes += size
-    if try namespace.bytes(forKey: key) != nil {
-      tally.hits += 1
-      tally.hitBytes += size
-      return
+    switch trace.operation(index) {
+    case .get:
+      let isCounted = index >= trace.warmUp
+      tally.accesses += isCounted ? 1 : 0
+      tally.bytes += isCounted ? size : 0
+      if try namespace.bytes(forKey: key) != nil {
+        tally.hits += isCounted ? 1 : 0
+        tally.hitBytes += isCounted ? size : 0
+        return isCounted
+      }
+    case .put: break
+    case .remove:
+      _ = try namespace.remove(forKey: key)
+      return false
     }
     if value.count != size { value = [UInt8](repeating: 7, count: size) }
     do {
@@ -86,6 +99,7 @@ struct AccessReplay {
     } catch let error as StoreError where error.code == .valueTooLarge {
       tally.oversized += 1
     }
+    return false
   }
 }
 
@@ -96,12 +110,38 @@ struct TraceReplay {
   /// The directory for the store, and for the trace of worker processes.
   let directory: String
 
+  /// Creates a directory that is removed also if this process is interrupted.
+  static func temporaryDirectory() throws -> String {
+    let path =
+      FileManager.default.temporaryDirectory.path + "/larder-replay-\(UUID().uuidString)"
+    do {
+      try CommandProxy.removeWhenInterrupted(path)
+      try FileManager.default.createDirectory(
+        atPath: path, withIntermediateDirectories: true,
+        attributes: [.posixPermissions: 0o700])
+    } catch {
+      throw ToolError(
+        "file",
+        "Cannot create \(path): \(error.localizedDescription) Name another directory in TMPDIR.")
+    }
+    return path
+  }
+
   /// Replays the trace.
   ///
   /// - Parameter title: The text before the progress.
   func run(
     _ policy: EvictionPolicy, _ capacity: Trace.Capacity, title: String
   ) throws -> ReplayRun {
+    try withStore(policy, capacity) { store in
+      try replay(in: store, policy, capacity, title: title)
+    }
+  }
+
+  /// Passes a new store with a policy and a capacity to a closure, and removes it afterwards.
+  func withStore<R>(
+    _ policy: EvictionPolicy, _ capacity: Trace.Capacity, _ body: (SharedStore) throws -> R
+  ) throws -> R {
     let path = directory + "/store"
     defer { try? FileManager.default.removeItem(atPath: path) }
     var options = StoreOptions(
@@ -116,6 +156,12 @@ struct TraceReplay {
     }
     let store = try SharedStore(at: path, options)
     defer { store.close() }
+    return try body(store)
+  }
+
+  private func replay(
+    in store: SharedStore, _ policy: EvictionPolicy, _ capacity: Trace.Capacity, title: String
+  ) throws -> ReplayRun {
     let clock = ContinuousClock()
     let tallies: [AccessTally]
     let duration: Duration
@@ -125,7 +171,7 @@ struct TraceReplay {
       duration = start.duration(to: clock.now)
     } else {
       let workers = try ReplayWorkers(
-        trace, count: processes, store: path, directory: directory)
+        trace, count: processes, store: directory + "/store", directory: directory)
       let start = clock.now
       tallies = try workers.replay(title: title)
       duration = start.duration(to: clock.now)

@@ -10,8 +10,8 @@ internal import Synchronization
 // A region of `shared.table` in which writers record the entries that they remove, while a process
 // wants to know. Words of 64 bits:
 //
-//    0  wanted until     milliseconds of the monotonic clock until which writers record; 0: nobody
-//                        has ever wanted it
+//    0  wanted until     milliseconds of the monotonic clock until which writers record; 0: no process
+//                        has ever subscribed
 //    1  head             position behind the newest event; positions are in words, and only grow
 //    2  count            events up to the head
 //    3  reserved         position up to which words may have been overwritten

@@ -16,6 +16,8 @@ package struct SharedTableView {
   @usableFromInline var stamps: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var words: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var uses: UseTable?
+  /// The ring for samples, or one that records nothing: uses of objects are not sampled.
+  @usableFromInline var samples: SampleRing
   @usableFromInline var pending: UnsafeMutablePointer<Atomic<UInt32>>?
   @usableFromInline var stampMask: Int
   /// The index of the word with the tick that a use is recorded with.
@@ -29,6 +31,7 @@ package struct SharedTableView {
     unsafe stamps = nil
     unsafe words = nil
     uses = nil
+    samples = .none
     unsafe pending = nil
     stampMask = 0
     clockIndex = 0
@@ -48,6 +51,7 @@ package struct SharedTableView {
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
     uses = table.uses
+    samples = recordsExactUses ? .none : table.samples
     stampMask = table.stampMask
     clockIndex = (recordsExactUses ? SharedTableLayout.clock : SharedTableLayout.useClock) / 8
     unsafe pending = gauge?.counts.base
@@ -85,10 +89,18 @@ package struct SharedTableView {
     return unsafe pending[slot.index].load(ordering: .acquiring) != 0
   }
 
-  /// Marks a key as used now: at most one relaxed store, usually none.
+  /// Marks a key as used now: at most one relaxed store, usually none, and a sample if uses of the
+  /// key are sampled.
   @inlinable @inline(__always)
   package func touch(hash: UInt64) {
     guard let uses, let words = unsafe words else { return }
+    // Sound: a half of a word of the header.
+    let threshold = unsafe (UnsafeMutableRawPointer(words) + SharedTableLayout.sampleThreshold)
+      .assumingMemoryBound(to: Atomic<UInt32>.self)
+    if unsafe threshold.pointee.load(ordering: .relaxed) > hashPrefix(hash) {
+      // A call with the view would copy it at every hit.
+      unsafe samples.record(hash, .memoryHit, words)
+    }
     uses.touch(
       hashPrefix(hash),
       now: unsafe words[clockIndex].load(ordering: .relaxed))

@@ -23,6 +23,7 @@ package final class SharedTable: Sendable {
   package let incarnation: UInt64
   private static let mappings = Atomic<UInt64>(0)
   @usableFromInline let uses: UseTable
+  let samples: SampleRing
   @usableFromInline let stampMask: Int
   // Sound: both point into `region`, 8-byte aligned, and live as long as `self`.
   @usableFromInline nonisolated(unsafe) let base: UnsafeMutableRawPointer
@@ -75,6 +76,7 @@ package final class SharedTable: Sendable {
     unsafe uses = UseTable(
       words: (region.base + shape.recency).assumingMemoryBound(to: Atomic<UInt64>.self),
       mask: shape.recencySlots / 8 - 1)
+    unsafe samples = SampleRing(region: region.base + shape.samples, slots: shape.sampleSlots)
   }
 
   /// Writes a new table for a store's properties into a file.

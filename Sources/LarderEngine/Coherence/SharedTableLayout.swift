@@ -57,7 +57,10 @@
 //      488  successor       u64   the generation a compaction is copying this one into; 0: none
 //      512  retired         16 u64  counters of processes that have exited
 //      640  lease map       16 u64  a bit for each lease slot: set while writers have to read it
-//      768  use clock       u64   the tick that readers store; alone on its line
+//      768  use clock       u64   the tick that readers store; only rarely changed words are on its
+//                               line
+//      776  sample threshold u32  uses of keys with a lower hash prefix are recorded in `samples`; 0:
+//                               none (`SharedTable+Samples.swift`)
 //      832  queues          16 u64  the state of the eviction queues (`EvictionQueues.swift`)
 //     1024  namespaces      1,024 u64   inverted commit version of the last clear of a namespace
 //     9216  leases          1,024 x 64 bytes   computations in flight
@@ -69,9 +72,11 @@
 //           ghosts          2^n/2 u32   evicted entries
 //           coordination    64 kB       reserved for locks and counters
 //           remote          64 kB       reserved for links to remote stores
+//           samples         64 kB       the sampled uses: a ring of words, after its head, its tail and
+//                                       the end of sampling
 //           removals        128 kB      entries that were removed (`SharedTable+Removals.swift`)
 //
-// In a small store (1,024 use words) the last three have 4 kB each.
+// In a small store (1,024 use words) the last four have 4 kB each.
 //
 // The counts are fixed for a generation when its first file is built (`SharedTableShape`). They are
 // stored in `meta` and in the header, and read from there before the rest is mapped, so that all
@@ -133,7 +138,14 @@ package enum SharedTableLayout {
   package static let retired = 512
   package static let leaseMap = 640
   @inlinable package static var useClock: Int { 768 }
+  @inlinable package static var sampleThreshold: Int { 776 }
   package static let queues = 832
+
+  /// The offsets in the region for samples.
+  package static let sampleHead = 0
+  package static let sampleTail = 64
+  package static let sampleEnd = 72
+  package static let sampleWords = 128
 
   package static let namespaceStamps = 1024
   package static let namespaceStampCount = 1024
@@ -178,7 +190,7 @@ package struct SharedTableShape: Sendable, Hashable {
     limits.contains(count) && count & (count - 1) == 0
   }
 
-  /// The shape for a few values that are written by hand: 146 kB.
+  /// The shape for a few values that are written by hand: 154 kB.
   package static let small = SharedTableShape(1024, 1024, 128)
   /// The shape of the largest possible file.
   package static let largest = SharedTableShape(StampSlot.count, 1 << 24, 1024)
@@ -216,9 +228,13 @@ package struct SharedTableShape: Sendable, Hashable {
   package var coordination: Int { ghosts + queueSlots * 4 }
   /// The offset of the region for links to remote stores in bytes.
   package var remote: Int { coordination + regionSize }
+  /// The offset of the region for samples in bytes.
+  package var samples: Int { remote + regionSize }
+  /// The number of samples that the ring has room for.
+  package var sampleSlots: Int { (regionSize - SharedTableLayout.sampleWords) / 8 }
   private var regionSize: Int { recencySlots > 1024 ? 65_536 : 4096 }
   /// The offset of the removal ring in bytes.
-  package var removals: Int { remote + regionSize }
+  package var removals: Int { samples + regionSize }
   /// The size of the removal ring in words.
   package var removalWords: Int { (recencySlots > 1024 ? 2 * regionSize : regionSize) / 8 }
   /// The size of `shared.table` in bytes.

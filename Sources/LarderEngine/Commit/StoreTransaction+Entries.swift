@@ -133,7 +133,8 @@ extension StoreTransaction {
   /// - Returns: Whether a visible entry was removed.
   @discardableResult
   mutating func remove(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws -> Bool {
-    try removeEntry(key, hash: hash, in: space)?.wasVisible ?? false
+    generation.table.sample(hash, .remove)
+    return try removeEntry(key, hash: hash, in: space)?.wasVisible ?? false
   }
 
   /// Removes the entry of a key, whether or not it is visible.

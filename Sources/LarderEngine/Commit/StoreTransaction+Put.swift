@@ -12,6 +12,7 @@ extension StoreTransaction {
     _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
   ) throws {
     puts += 1
+    generation.table.sample(hash, .put)
     let number = try number(of: space)
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,

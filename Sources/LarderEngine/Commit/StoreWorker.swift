@@ -85,6 +85,7 @@ extension StoreCore {
       generation.table.raiseClock(milliseconds: Clocks.wallMilliseconds())
     }
     renewRemovalInterest(in: generation.table)
+    generation.table.endStaleSampling(milliseconds: now)
     maintenance.withLock { $0 }?(self)
     checkpointIfIdle()
     if options.sweepsWhenIdle { sweepExpired(in: generation) }

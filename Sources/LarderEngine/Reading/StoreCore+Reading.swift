@@ -203,16 +203,21 @@ extension StoreCore {
     case .unchanged:
       lookup.generation.count(.storeHits)
       lookup.generation.table.touch(hash: lookup.hash)
+      lookup.generation.table.sample(lookup.hash, .storeHit)
     case .knownAbsent:
       lookup.generation.count(.absentHits)
       lookup.generation.table.touch(hash: lookup.hash)
-    case .absent, .unreadable: lookup.generation.count(.misses)
+      lookup.generation.table.sample(lookup.hash, .storeHit)
+    case .absent, .unreadable:
+      lookup.generation.count(.misses)
+      lookup.generation.table.sample(lookup.hash, .miss)
     }
   }
 
   /// Records the use of an entry that was read from the store's file.
   @inline(__always)
   func recordUse(of value: StoredValue, hash: UInt64, in generation: Generation) {
+    generation.table.sample(hash, .storeHit)
     if value.lifetime == 0 { return generation.table.touch(hash: hash) }
     generation.table.touch(hash: hash, at: options.clock.now())
   }

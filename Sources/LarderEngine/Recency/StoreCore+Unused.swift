@@ -55,7 +55,8 @@ extension StoreCore {
 
 extension StoreTransaction {
   /// Removes entries that a page has listed, unless they were used or written since.
-  fileprivate mutating func removeUnused(_ entries: [EntryInfo], before limit: Int64) throws -> Int {
+  fileprivate mutating func removeUnused(_ entries: [EntryInfo], before limit: Int64) throws -> Int
+  {
     var removed = 0
     for hash in Set(entries.map(\.hash)) {
       let tick = generation.table.lastUse(hash: hash)

@@ -43,7 +43,9 @@ extension StoreTransaction {
       for item in try readableItems(hash: hash) {
         if try isRemoved(item.header, at: item.offset, hash: hash) { removed.insert(item.offset) }
       }
-      if !removed.isEmpty { try removeItems(hash: hash, .invalidated) { removed.contains($0.offset) } }
+      if !removed.isEmpty {
+        try removeItems(hash: hash, .invalidated) { removed.contains($0.offset) }
+      }
     }
     return next
   }

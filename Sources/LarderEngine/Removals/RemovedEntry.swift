@@ -24,7 +24,9 @@ public struct RemovalCause: Sendable, Hashable, CustomStringConvertible {
   /// It could not be read.
   public static let damaged = RemovalCause(code: 6, description: "damaged")
 
-  static let all: [RemovalCause] = [.expired, .evicted, .replaced, .removed, .invalidated, .damaged]
+  static let all: [RemovalCause] = [
+    .expired, .evicted, .replaced, .removed, .invalidated, .damaged,
+  ]
 
   /// Returns the cause with a code; one of a newer version of the library has no name.
   static func named(_ code: UInt8) -> RemovalCause {

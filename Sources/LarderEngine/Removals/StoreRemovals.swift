@@ -97,7 +97,7 @@ struct RemovalInterest: Sendable {
   var subscribers = 0
   /// The time until which writers record, as far as this process has seen to it.
   var promised: UInt64 = 0
-  /// How often removals may not have been recorded although there were subscribers.
+  /// The number of times that removals may not have been recorded although there were subscribers.
   var lapses = 0
 }
 
@@ -119,7 +119,7 @@ extension StoreCore {
     }
     guard let end else { return }
     table.wantRemovals(until: end)
-    // Of a writer that was killed after its commit, and so woke nobody.
+    // Of a writer that was killed after its commit, before it woke the subscribers.
     if table.hasPendingRemovals { table.advanceWakeWord() }
   }
 }
