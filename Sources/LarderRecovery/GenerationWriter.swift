@@ -141,6 +141,7 @@ final class GenerationWriter {
         forKey: ExpiryKey.key(expires: entry.expires, hash: hash), in: expiries)
     }
     account(header, in: namespace, adding: true)
+    if space.record.isOrdered, !header.isPinned { try appendToOrder(hash, of: namespace) }
     account(pending: header.cost)
     return isFirst
   }
@@ -154,6 +155,26 @@ final class GenerationWriter {
   func account(pending cost: Int) {
     pendingCount += 1
     pendingBytes += cost
+  }
+
+  /// Gives a namespace the limits of its salvaged record, before its first entry.
+  func setLimits(of namespace: [UInt8], from record: NamespaceRecord) {
+    _ = space(named: namespace)
+    spaces[namespace]!.record.inheritLimits(from: record)
+  }
+
+  private func appendToOrder(_ hash: UInt64, of namespace: [UInt8]) throws {
+    let space = spaces[namespace]!
+    var value: [UInt8] = []
+    value.append(littleEndian: hash)
+    try value.withRawSpan { value throws(LMDBError) in
+      try transaction!.put(
+        value, RawSpan(), RawSpan(),
+        forKey: StoreTransaction.orderKey(space.number, space.record.nextSequence),
+        in: tables.order)
+    }
+    spaces[namespace]!.record.nextSequence += 1
+    spaces[namespace]!.record.orderCount += 1
   }
 
   private func space(named name: [UInt8]) -> FilledSpace {

@@ -221,6 +221,10 @@ struct StoreRepair {
     let filler = try GenerationWriter(at: temporary, meta: survey.newMeta(number: newNumber))
     do {
       if !report.isDiscarded {
+        for (number, space) in survey.salvage.spaces.sorted(by: { $0.key < $1.key }) {
+          guard let record = space.record else { continue }
+          filler.setLimits(of: survey.salvage.name(of: number), from: record)
+        }
         var kept: [[UInt8]: Int] = [:]
         try survey.forEachKept { entry, name in
           if try filler.append(entry, in: name) { kept[name, default: 0] += 1 }

@@ -154,6 +154,7 @@ struct StoreVerification {
     try checkChunks(snapshot.transaction)
     try checkDeadlines(snapshot.transaction)
     try checkTags(snapshot.transaction)
+    try checkOrder(snapshot.transaction)
     try checkBooks(snapshot.transaction, budget: budget)
   }
 
@@ -313,6 +314,24 @@ struct StoreVerification {
         find(.error, "tag \(String(tag, radix: 16))", "the record of its removals is damaged")
       }
       more = try cursor.moveToNext()
+    }
+  }
+
+  /// Checks the number of records of each namespace's order.
+  private mutating func checkOrder(_ transaction: borrowing ReadTransaction) throws {
+    var counts: [UInt32: UInt64] = [:]
+    var cursor = try Cursor(over: generation.order, in: transaction)
+    var more = try cursor.moveToFirst()
+    while more {
+      let number: UInt32? = cursor.currentKey.integer(at: 0)
+      counts[number?.byteSwapped ?? 0, default: 0] += 1
+      more = try cursor.moveToNext()
+    }
+    for (number, record) in names where counts[number, default: 0] != record.orderCount {
+      find(
+        .warning, "namespace \(String(decoding: record.name, as: UTF8.self))",
+        "its record says \(record.orderCount) records of the order; there are "
+          + "\(counts[number, default: 0])")
     }
   }
 

@@ -26,7 +26,9 @@ internal import LarderSystem
 //        0 number u32   4 checksum u32, also over the name
 //   "i:" + number     u32 big-endian: the namespace identifier:
 //        0 epoch u32   4 checksum u32   8 commit version of the last clear u64   16 bytes u64
-//       24 entries u64   32 name
+//       24 entries u64   32 minimum u64   40 maximum u64   48 most entries u64 (0: no limit)
+//       56 next sequence u64, 64 records u64 of the order (`NamespaceOrder.swift`)   72 ordered u64
+//       80 name
 //
 // Each checksum is the XXH64 of the record with zeros in its place, cut to its size. These few
 // bytes determine the meaning of every entry. A flipped bit in an epoch would hide a whole
@@ -250,116 +252,6 @@ package struct StoreTotals: Sendable, Hashable {
   /// Returns the encoded record with its checksum.
   package func encoded() -> [UInt8] {
     withByteScratch(StoreTotals.size) { record in
-      write(to: &record)
-      return record.span.copied()
-    }
-  }
-}
-
-/// The record of one namespace.
-package struct NamespaceRecord: Sendable, Hashable {
-  package var epoch: UInt32 = 1
-  /// The commit version of the transaction that last cleared the namespace, or zero.
-  package var clearedLabel: UInt64 = 0
-  package var bytes: UInt64 = 0
-  package var entries: UInt64 = 0
-  package var name: [UInt8]
-
-  package static let maximumNameLength = 400
-
-  package init(name: [UInt8]) { self.name = name }
-
-  /// Returns the key of a namespace's name record.
-  package static func nameKey(_ name: [UInt8]) -> [UInt8] { Array("n:".utf8) + name }
-
-  /// Returns the record that is stored under a namespace's name.
-  package static func nameRecord(_ number: UInt32, name: [UInt8]) -> [UInt8] {
-    var record: [UInt8] = []
-    record.append(littleEndian: number)
-    record.append(littleEndian: nameCheck(number, name))
-    return record
-  }
-
-  /// Returns the namespace identifier in a name record, or `nil` if the record is damaged.
-  package static func number(in record: RawSpan, name: [UInt8]) -> UInt32? {
-    guard
-      let number: UInt32 = record.integer(at: 0), number != 0,
-      let check: UInt32 = record.integer(at: 4), check == nameCheck(number, name)
-    else { return nil }
-    return number
-  }
-
-  private static func nameCheck(_ number: UInt32, _ name: [UInt8]) -> UInt32 {
-    UInt32(truncatingIfNeeded: XXH64.hash(name, seed: UInt64(number)))
-  }
-
-  /// Returns the key of a namespace's record.
-  package static func key(_ number: UInt32) -> [UInt8] {
-    withByteScratch(keySize) { key in
-      writeKey(number, to: &key)
-      return key.span.copied()
-    }
-  }
-
-  static let keySize = 6
-
-  static func writeKey(_ number: UInt32, to key: inout ScratchBuffer) {
-    key.store(UInt8(ascii: "i"), at: 0)
-    key.store(UInt8(ascii: ":"), at: 1)
-    key.store(number.byteSwapped, at: 2)
-  }
-
-  /// Returns the namespace identifier in a key made by ``key(_:)``, or `nil` for any other key.
-  package static func number(ofKey key: RawSpan) -> UInt32? {
-    guard
-      key.byteCount == 6, key.slice(0..<2)!.equals(Array("i:".utf8)),
-      let number: UInt32 = key.integer(at: 2)
-    else { return nil }
-    return number.byteSwapped
-  }
-
-  /// Returns the epoch in a record without decoding the rest, or `nil` if the record is damaged.
-  package static func epoch(in record: RawSpan) -> UInt32? {
-    isIntact(record) ? record.integer(at: 0) : nil
-  }
-
-  private static func isIntact(_ record: RawSpan) -> Bool {
-    guard
-      record.byteCount >= 32, record.byteCount <= 32 + maximumNameLength,
-      let check: UInt32 = record.integer(at: 4)
-    else { return false }
-    return UInt32(truncatingIfNeeded: XXH64.hash(record, zeroing: 4..<8)) == check
-  }
-
-  /// Decodes a namespace record.
-  ///
-  /// - Returns: `nil` if the record is damaged.
-  package init?(_ record: RawSpan) {
-    guard NamespaceRecord.isIntact(record), let name = record.slice(32..<record.byteCount) else {
-      return nil
-    }
-    epoch = record.integer(at: 0)!
-    clearedLabel = record.integer(at: 8)!
-    bytes = record.integer(at: 16)!
-    entries = record.integer(at: 24)!
-    self.name = name.copied()
-  }
-
-  var encodedSize: Int { 32 + name.count }
-
-  func write(to record: inout ScratchBuffer) {
-    record.store(epoch, at: 0)
-    record.store(UInt32(0), at: 4)
-    record.store(clearedLabel, at: 8)
-    record.store(bytes, at: 16)
-    record.store(entries, at: 24)
-    record.store(name, at: 32)
-    record.store(UInt32(truncatingIfNeeded: XXH64.hash(record.prefix(encodedSize))), at: 4)
-  }
-
-  /// Returns the encoded record with its checksum.
-  package func encoded() -> [UInt8] {
-    withByteScratch(encodedSize) { record in
       write(to: &record)
       return record.span.copied()
     }

@@ -22,6 +22,7 @@ extension StoreTransaction {
         lifetime: content.lifetime, isPinned: content.isPinned, isAbsent: content.isAbsent,
         tagCount: content.tags.count, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
+    try requireMaximum(of: number, allows: header.cost)
     if header.isPinned { try requirePinRoom(for: header.cost, key, hash) }
     if header.isAbsent, try !makeRoomForAbsent(header.cost) {
       // The key has no value, but there is no room to say so.
@@ -32,19 +33,20 @@ extension StoreTransaction {
       switch try existing(key, hash: hash, namespace: number) {
       case .none: return try insert(content, key, hash, &header)
       case .same(let old)
-      where old.isPinned == header.isPinned && fits(header.cost, replacing: old.cost):
+      where old.isPinned == header.isPinned && fits(header, replacing: old):
         header.admission = old.admission
         return try overwrite(content, key, hash, &header, old: old)
       default: break
       }
     }
     let old = try removeEntry(key, hash: hash, in: space, .replaced)?.header
+    try makeRoom(for: header.cost, inNamespace: number)
     try makeRoom(for: header.cost)
     if let old, !old.isPinned, !header.isPinned {
       header.admission = old.admission
       accountInQueues(header, removing: 0, adding: header.cost)
     } else {
-      header.admission = admit(header, hash: hash)
+      header.admission = try admit(header, hash: hash)
     }
     try account(adding: header)
     touch(hash: hash)
@@ -110,9 +112,28 @@ extension StoreTransaction {
   }
 
   /// Returns whether an entry can replace an old one without eviction.
-  private func fits(_ cost: Int, replacing old: Int) -> Bool {
-    (budget == 0 || totals.bytes - min(totals.bytes, UInt64(old)) + UInt64(cost) <= budget)
+  private func fits(_ header: EntryHeader, replacing old: EntryHeader) -> Bool {
+    let more = UInt64(max(header.cost - old.cost, 0))
+    let exceedsMaximum = namespaces.read(header.namespace) {
+      $0.maximum > 0 && $0.bytes + more > $0.maximum
+    }
+    if more > 0, exceedsMaximum == true { return false }
+    return
+      (budget == 0
+      || totals.bytes - min(totals.bytes, UInt64(old.cost)) + UInt64(header.cost) <= budget)
       && (entryBudget == 0 || totals.entries <= entryBudget)
+  }
+
+  /// Throws ``StoreError/Code/valueTooLarge`` for an entry that the maximum of its namespace does not
+  /// allow.
+  private func requireMaximum(of number: UInt32, allows cost: Int) throws(StoreError) {
+    let maximum = namespaces.read(number) { $0.maximum } ?? 0
+    guard maximum > 0, UInt64(cost) > maximum else { return }
+    throw StoreError(
+      .valueTooLarge, during: "set", path: generation.path,
+      "The entry has \(ByteCount(bytes: cost)), but the maximum of its namespace is "
+        + "\(ByteCount(bytes: Int(clamping: maximum))). Raise the maximum or do not cache the "
+        + "value.")
   }
 
   /// Stores an entry under a hash that has no record.
@@ -120,8 +141,9 @@ extension StoreTransaction {
     _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
   ) throws {
     // Evicted entries have other hashes, so there is still no record afterwards.
+    try makeRoom(for: header.cost, inNamespace: header.namespace)
     try makeRoom(for: header.cost)
-    header.admission = admit(header, hash: hash)
+    header.admission = try admit(header, hash: hash)
     try account(adding: header)
     try addExpiry(of: header, hash: hash)
     try write(content, key, hash, &header, isNew: true)

@@ -32,6 +32,13 @@ struct NamespaceRecordCache {
     return others.isEmpty ? nil : others[number]?.record
   }
 
+  /// Returns a property of a record that has been read, without copying the record.
+  @inline(__always)
+  func read<R>(_ number: UInt32, _ property: (borrowing NamespaceRecord) -> R) -> R? {
+    if number == lastNumber { return property(last.record) }
+    return others.isEmpty ? nil : others[number].map { property($0.record) }
+  }
+
   /// Returns the epoch without copying the rest of the record.
   func epoch(of number: UInt32) -> UInt32? {
     if number == lastNumber { return last.record.epoch }

@@ -97,7 +97,7 @@ extension StoreCore {
       do {
         try putMeta(
           in: generation,
-          requiring: { try $0.requirePinned(fits: limits.budget, entryBudget: limits.entryBudget) }
+          requiring: { try $0.requireQuotas(fit: limits.budget, entryBudget: limits.entryBudget) }
         ) { meta in
           meta.budget = limits.budget
           meta.entryBudget = limits.entryBudget

@@ -30,6 +30,9 @@ internal import LarderSystem
 extension StoreTransaction {
   private static var sampleSize: Int { 32 }
   private static var maximumVictims: Int { 16 }
+  /// The rounds without a victim after which entries of the transaction itself are evicted. The last
+  /// of them, and each later one, visits all entries of the store.
+  private static var sparingRounds: Int { 4 }
   /// The most elements of the queues that are looked at for a victim.
   private static var maximumSteps: Int { 64 }
   /// The entries that one transaction evicts in a store that exceeds a lower budget, beyond what makes
@@ -51,7 +54,8 @@ extension StoreTransaction {
     var emptyRounds = 0
     while isOver(adding: cost, entries: 1), totals.entries > totals.pinned.entries {
       let count = try evict(
-        wanted: victims(adding: cost, entries: 1), round: emptyRounds, sparingOwn: emptyRounds < 8)
+        wanted: victims(adding: cost, entries: 1), round: emptyRounds,
+        sparingOwn: emptyRounds < Self.sparingRounds)
       if wasOver { trimmed += count }
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
       // The rest is left to later writes: a transaction has room for a limited number of pages.
@@ -60,24 +64,28 @@ extension StoreTransaction {
       {
         break
       }
-      // A cursor finds no more entries: the totals are wrong, so count again.
-      if emptyRounds > 32 {
-        try recount()
+      // The last round has visited all entries.
+      if emptyRounds > Self.sparingRounds {
+        // Without entries that must stay, the totals are wrong.
+        if totals.pinned.entries == 0, try sumOfMinimums() == 0 { try recount() }
         break
       }
     }
-    try requireRoom(for: cost)
+    if !wasOver { try requireRoom(for: cost) }
     try fault(throwing: .afterEviction)
   }
 
-  /// Throws ``StoreError/Code/valueTooLarge`` if only pinned entries are left, and no room.
-  private func requireRoom(for cost: Int) throws(StoreError) {
-    guard totals.entries == totals.pinned.entries, isOver(adding: cost, entries: 1) else { return }
+  /// Throws ``StoreError/Code/valueTooLarge`` if no entry was found that may be evicted, and there is no
+  /// room.
+  private func requireRoom(for cost: Int) throws {
+    guard isOver(adding: cost, entries: 1) else { return }
+    let guaranteed = ByteCount(bytes: Int(clamping: try sumOfMinimums()))
     throw StoreError(
       .valueTooLarge, during: "set", path: generation.path,
-      "The entry has \(ByteCount(bytes: cost)), and pinned entries have "
-        + "\(ByteCount(bytes: Int(clamping: totals.pinned.bytes))) of the budget of "
-        + "\(ByteCount(bytes: Int(clamping: budget))). Raise the budget, or remove pinned entries.")
+      "The entry has \(ByteCount(bytes: cost)). Of the budget of "
+        + "\(ByteCount(bytes: Int(clamping: budget))), pinned entries have "
+        + "\(ByteCount(bytes: Int(clamping: totals.pinned.bytes))), and namespaces are guaranteed "
+        + "\(guaranteed). Raise the budget, or remove pinned entries or a minimum.")
   }
 
   /// Evicts at most `limit` entries towards lower budgets. Returns `false` if more eviction is
@@ -108,6 +116,7 @@ extension StoreTransaction {
   /// Evicts neighbours regardless of their recency: that touches few pages and frees whole ones.
   mutating func evictNeighbours(_ count: Int) throws {
     for victim in try sample(.init(count: count, visits: 32 * count)).reversed() {
+      if try isGuaranteed(victim.header) { continue }
       _ = try removeItems(hash: victim.hash, .evicted) { $0.offset == victim.offset }
       if victim.isDead { expired += 1 } else { evicted += 1 }
     }
@@ -141,7 +150,8 @@ extension StoreTransaction {
   /// Adds a new entry to the eviction queues, if the store has them.
   ///
   /// - Returns: The number of the admission, for the entry's header.
-  mutating func admit(_ header: EntryHeader, hash: UInt64) -> UInt32 {
+  mutating func admit(_ header: EntryHeader, hash: UInt64) throws -> UInt32 {
+    try appendToOrder(header, hash: hash)
     guard usesQueues, !header.isPinned else { return 0 }
     return withQueues { [totals] in
       $0.admit(prefix: hashPrefix(hash), cost: header.cost, totals)
@@ -169,7 +179,8 @@ extension StoreTransaction {
     return try evictFromSample(
       wanted: wanted,
       .init(
-        count: Self.sampleSize * wanted, visits: round < 4 ? 32 * Self.sampleSize : .max,
+        count: Self.sampleSize * wanted,
+        visits: round < Self.sparingRounds - 1 ? 32 * Self.sampleSize : .max,
         sparesOwn: sparingOwn))
   }
 
@@ -192,7 +203,9 @@ extension StoreTransaction {
         continue
       }
       guard let found = try entry(of: element) else { continue }
-      if sparingOwn, found.header.commitVersion == commitVersion {
+      if try sparingOwn && found.header.commitVersion == commitVersion
+        || isGuaranteed(found.header)
+      {
         queues!.appendToMain(element)
         continue
       }
@@ -218,7 +231,8 @@ extension StoreTransaction {
     queues!.changeSmallBytes(removing: found.header.cost, adding: 0)
     queues!.popSmall()
     let uses = generation.table.uses
-    if uses.uses(element.prefix) >= Self.usesToStay, try !isDead(found) {
+    let stays = uses.uses(element.prefix) >= Self.usesToStay
+    if try stays && !isDead(found) || isGuaranteed(found.header) {
       uses.setUses(element.prefix, 0)
       queues!.appendToMain(element)
       return false
@@ -286,6 +300,7 @@ extension StoreTransaction {
   private struct Candidate {
     let hash: UInt64
     let offset: Int
+    let header: EntryHeader
     let tick: UInt64
     let isDead: Bool
   }
@@ -311,6 +326,7 @@ extension StoreTransaction {
     var removed = 0
     var removedHashes: Set<UInt64> = []
     for victim in victims where removedHashes.insert(victim.hash).inserted {
+      if try !rule.isOfAbsent && isGuaranteed(victim.header) { continue }
       removed += try removeItems(hash: victim.hash, .evicted) { $0.offset == victim.offset }
       if victim.isDead { expired += 1 } else { evicted += 1 }
     }
@@ -354,6 +370,8 @@ extension StoreTransaction {
           let header = item.header
           if header.isPinned || rule.isOfAbsent && !header.isAbsent { continue }
           if rule.sparesOwn, header.commitVersion == commitVersion { continue }
+          let isGuaranteed = namespaces.read(header.namespace) { $0.isGuaranteed(header) }
+          if !rule.isOfAbsent, isGuaranteed == true { continue }
           var isDead = generation.table.isExpired(header, hash: hash, at: now)
           if let epoch = namespaces.epoch(of: header.namespace) {
             if epoch != header.epoch { isDead = true }
@@ -362,7 +380,7 @@ extension StoreTransaction {
           }
           result.append(
             Candidate(
-              hash: hash, offset: item.offset,
+              hash: hash, offset: item.offset, header: header,
               tick: max(lastUse, SharedTable.tick(milliseconds: header.created)), isDead: isDead))
         }
         more = try cursor.moveToNext()

@@ -39,9 +39,16 @@ extension StoreTransaction {
     }
   }
 
-  /// Throws ``StoreError/Code/pinLimitReached`` if the pinned entries do not fit into their share of
-  /// other budgets; zero means no budget.
-  func requirePinned(fits budget: UInt64, entryBudget: UInt64) throws {
+  /// Throws if the pinned entries do not fit into their share of other budgets, or the minimums of the
+  /// namespaces into the budget; zero means no budget.
+  func requireQuotas(fit budget: UInt64, entryBudget: UInt64) throws {
+    let minimums = try sumOfMinimums()
+    if budget > 0, minimums > budget {
+      throw StoreError(
+        .invalidOption, during: "setLimits", path: generation.path,
+        "The minimums of the namespaces are \(ByteCount(bytes: Int(clamping: minimums))), more than a "
+          + "budget of \(ByteCount(bytes: Int(clamping: budget))). Lower them first.")
+    }
     let isOver =
       budget > 0 && totals.pinned.bytes > budget / Self.pinnedShare
       || entryBudget > 0 && totals.pinned.entries > max(entryBudget / Self.pinnedShare, 1)

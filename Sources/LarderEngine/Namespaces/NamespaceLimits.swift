@@ -1,0 +1,214 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// The share of a store that a namespace has, the same for every process.
+///
+/// A value is a copy: it changes the namespace only with ``StoreNamespace/setLimits(_:)``.
+public struct NamespaceLimits: Sendable, Hashable {
+  /// The bytes that evictions for the budget of the store leave the namespace, or `nil` for none.
+  public var minimum: ByteCount?
+  /// The most bytes of the namespace, or `nil` for no limit but the store's.
+  public var maximum: ByteCount?
+  /// The most entries of the namespace, or `nil` for no limit but the store's.
+  public var maximumEntries: Int?
+
+  /// Creates limits; every parameter sets the property of the same name.
+  public init(
+    minimum: ByteCount? = nil, maximum: ByteCount? = nil, maximumEntries: Int? = nil
+  ) {
+    self.minimum = minimum
+    self.maximum = maximum
+    self.maximumEntries = maximumEntries
+  }
+
+  init(_ record: NamespaceRecord) {
+    func bytes(_ number: UInt64) -> ByteCount? {
+      number == 0 ? nil : ByteCount(bytes: Int(clamping: number))
+    }
+    self.init(
+      minimum: bytes(record.minimum), maximum: bytes(record.maximum),
+      maximumEntries: record.maximumEntries == 0 ? nil : Int(clamping: record.maximumEntries))
+  }
+
+  fileprivate var hasMaximum: Bool { maximum != nil || maximumEntries != nil }
+
+  /// Throws ``StoreError/Code/invalidOption`` for limits that no namespace can have.
+  fileprivate func validate(path: String) throws(StoreError) {
+    for (name, size) in [("minimum", minimum), ("maximum", maximum)] {
+      if let size, !(4096...GenerationBuilder.maximumBudget).contains(size.bytes) {
+        throw invalid(
+          "\(name) is \(size.bytes) bytes; the range is 4,096 bytes to 8 TiB", path)
+      }
+    }
+    if let minimum, let maximum, minimum.bytes > maximum.bytes {
+      throw invalid("minimum (\(minimum)) is above maximum (\(maximum))", path)
+    }
+    if let maximumEntries, !(1...1 << 40).contains(maximumEntries) {
+      throw invalid("maximumEntries is \(maximumEntries); the range is 1 to 2^40", path)
+    }
+  }
+
+  fileprivate func invalid(_ text: String, _ path: String) -> StoreError {
+    StoreError(
+      .invalidOption, during: "setLimits", path: path,
+      "Invalid option: \(text). Pass a value in the range, or none.")
+  }
+}
+
+extension StoreNamespace {
+  /// Returns the limits of the namespace, as its last change of any process left them.
+  ///
+  /// - Throws: ``StoreError``.
+  public func limits() throws -> NamespaceLimits {
+    let core = try store.openCore("limits")
+    return try core.withSnapshot("limits") { snapshot in
+      guard let number = try core.number(of: space, snapshot),
+        let bytes = try snapshot.transaction.value(
+          forKey: NamespaceRecord.key(number), in: .main),
+        let record = NamespaceRecord(bytes)
+      else { return NamespaceLimits() }
+      return NamespaceLimits(record)
+    }
+  }
+
+  /// Changes the limits of the namespace for every process.
+  ///
+  /// ```swift
+  /// let thumbnails = try store.namespace("thumbnails")
+  /// try thumbnails.setLimits(.init(minimum: .megabytes(8), maximum: .megabytes(64)))
+  /// ```
+  ///
+  /// Every process applies them from its next write on. No commit exceeds a maximum: a write in the
+  /// namespace evicts from the namespace, those entries first that were used least. Evictions for the
+  /// budget of the store leave a namespace its minimum. If they would have to take from minimums and
+  /// pinned entries only, the write is an error.
+  ///
+  /// A first maximum costs a pass over the entries of the store, and if the namespace exceeds it, this
+  /// call evicts entries in steps of a thousand; other writers commit between the steps. If the process
+  /// is killed before, either the maximum does not hold yet, or each later write in the namespace
+  /// evicts up to a thousand entries until it fits.
+  ///
+  /// - Parameter limits: The new limits, all of which replace the namespace's.
+  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a minimum above the maximum, for
+  ///   minimums of all namespaces whose sum is above the budget of the store, and for values out of
+  ///   range. Nothing has changed then.
+  /// - Complexity: O(*n*) in the entries of the store for the first maximum.
+  public func setLimits(_ limits: NamespaceLimits) throws {
+    let core = try store.openCore("setLimits")
+    try limits.validate(path: core.directory.path)
+    try core.set(limits, of: space)
+  }
+}
+
+extension StoreCore {
+  private static var pageSize: Int { 1000 }
+
+  fileprivate func set(_ limits: NamespaceLimits, of space: NamespaceHandle) throws {
+    let hadMaximum = try change(of: space) { transaction, number in
+      try transaction.requireMinimums(with: limits.minimum, of: number)
+      let record = try transaction.namespaceRecord(number)
+      if limits.hasMaximum, !record.isOrdered {
+        try transaction.changeNamespace(number) { $0.isOrdered = true }
+      }
+      return record.hasMaximum
+    }
+    if limits.hasMaximum, !hadMaximum { try appendAll(of: space) }
+    _ = try change(of: space) { transaction, number in
+      try transaction.requireMinimums(with: limits.minimum, of: number)
+      try transaction.changeNamespace(number) { record in
+        record.minimum = UInt64(limits.minimum?.bytes ?? 0)
+        record.maximum = UInt64(limits.maximum?.bytes ?? 0)
+        record.maximumEntries = UInt64(limits.maximumEntries ?? 0)
+        if !limits.hasMaximum { record.isOrdered = false }
+      }
+      return true
+    }
+    if limits.hasMaximum {
+      while try !change(of: space, { try $0.trim(namespace: $1) }) {}
+    } else {
+      // The records of an order that no write continues.
+      while try change(
+        of: space,
+        { transaction, number in
+          for _ in 0..<Self.pageSize where try transaction.takeFirst(inOrderOf: number) == nil {
+            return false
+          }
+          return true
+        })
+      {}
+    }
+  }
+
+  /// Runs a transaction about a namespace.
+  private func change(
+    of space: NamespaceHandle,
+    _ body: @escaping @Sendable (inout StoreTransaction, UInt32) throws -> Bool
+  ) throws -> Bool {
+    try runExclusively { core in
+      try core.withGeneration { generation in
+        try core.transact(in: generation) { transaction in
+          try body(&transaction, transaction.number(of: space))
+        }.result
+      }
+    }
+  }
+
+  /// Appends the entries of a namespace to its order, in steps.
+  private func appendAll(of space: NamespaceHandle) throws {
+    var position: UInt64? = 0
+    while let start = position {
+      let page = try page(of: space, from: start, limit: Self.pageSize, includesAbsent: true)
+      let hashes = Set(page.entries.lazy.filter { !$0.isPinned }.map(\.hash))
+      _ = try change(of: space) { transaction, number in
+        for hash in hashes { try transaction.append(hash, toOrderOf: number) }
+        return true
+      }
+      position = page.next
+    }
+  }
+}
+
+extension StoreCore {
+  /// Returns the number of records of all orders. For tests.
+  package func orderRecords() throws -> Int {
+    try withSnapshot("statistics") { snapshot in
+      try snapshot.transaction.statistics(of: snapshot.generation.order).entries
+    }
+  }
+}
+
+extension StoreTransaction {
+  /// Throws ``StoreError/Code/invalidOption`` if the minimums of all namespaces, with a new one for a
+  /// namespace, are more than the budget of the store.
+  fileprivate mutating func requireMinimums(
+    with minimum: ByteCount?, of number: UInt32
+  ) throws {
+    guard let minimum, budget > 0 else { return }
+    let sum = try sumOfMinimums(without: number) + UInt64(minimum.bytes)
+    guard sum > budget else { return }
+    throw StoreError(
+      .invalidOption, during: "setLimits", path: generation.path,
+      "The minimums of all namespaces would be \(ByteCount(bytes: Int(clamping: sum))), more than the "
+        + "budget of \(ByteCount(bytes: Int(clamping: budget))). Raise the budget, or lower a minimum."
+    )
+  }
+
+  /// Returns the sum of the minimums of all namespaces but one.
+  func sumOfMinimums(without number: UInt32 = 0) throws -> UInt64 {
+    var sum: UInt64 = 0
+    let prefix = Array("i:".utf8)
+    var cursor = try Cursor(over: .main, in: transaction)
+    var more = try cursor.move(atLeast: prefix)
+    while more, let other = NamespaceRecord.number(ofKey: cursor.currentKey) {
+      if other != number, let record = NamespaceRecord(cursor.currentValue) {
+        sum += record.minimum
+      }
+      more = try cursor.moveToNext()
+    }
+    return sum
+  }
+}
