@@ -167,7 +167,7 @@ import Testing
     var budget = try store.limits()
     budget.budget = .kilobytes(32)
     let error = #expect(throws: StoreError.self) { try store.setLimits(budget) }
-    #expect(error?.code == .invalidOption)
+    #expect(error?.code == .minimumsExceedBudget)
     #expect(try store.limits().budget == .kilobytes(64))
   }
 

@@ -152,6 +152,8 @@ struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
 struct LoadedValue<Value: Sendable>: Sendable {
   let value: Value
   let expires: Int64
+  /// The hashes of the tags.
+  var tags: [UInt64] = []
 
   init(value: Value, expires: Int64) {
     self.value = value

@@ -25,8 +25,9 @@ extension StoreBackend {
           guard let content = try content(of: result, computation, encoded, core) else {
             return result
           }
+          let tags = content.tagHashes(in: try core.generation())
           try await core.fill(content, lease, encoded, in: space) {
-            flight.deliver(result) { lease.isUndisturbed }
+            flight.deliver(result) { lease.isUndisturbed(tags: tags) }
           }
         } catch {
           // The value is valid although it could not be stored.
@@ -84,7 +85,11 @@ extension StoreBackend {
     let place = try open("get", key)
     let (core, space, encoded) = (place.core, place.space, place.encoded)
     let seen = try core.lookup(encoded, in: space)
-    let isThere = if case .absent = seen.outcome { false } else { true }
+    let isThere =
+      switch seen.outcome {
+      case .absent, .knownAbsent: false
+      case .unchanged, .found, .unreadable: true
+      }
     return { [self] value, expires in
       if isThere || core.pendingWrite(of: encoded, in: space) != nil { return false }
       let content = try content(value, encoded, EntryAttributes(expires), core)

@@ -78,8 +78,9 @@ extension StoreBackend {
     let loaded = try load(key)
     return ObservedValue(value: loaded?.value) { [store] in
       guard let core = try? store.openCore("values") else { return }
+      // A removal by tag changes the value as well.
       await core.change(
-        of: [slot], after: snapshot,
+        of: [slot] + (loaded?.tags ?? []).map { StampSlot(hash: $0) }, after: snapshot,
         ObserverConditions(deadline: loaded?.expires ?? EntryHeader.never) { store.hasClosed })
     }
   }
@@ -108,8 +109,10 @@ extension StoreBackend {
     origin.lifetime = stored.lifetime
     origin.tags = stored.tags
     insert(value, key, place, origin, (stored.expires, stored.payload.count))
-    return LoadedValue(
+    var loaded = LoadedValue(
       value: value, expires: stored.expires, lifetime: stored.lifetime, now: place.core.now)
+    loaded.tags = stored.tags
+    return loaded
   }
 
   /// Advances the read version of a cached value whose entry a look-up found unchanged.
@@ -123,8 +126,9 @@ extension StoreBackend {
         guard entry.record == nil, entry.commitVersion == commitVersion else { return nil }
         entry.readVersion = min(entry.readVersion, lookup.readVersion)
         entry.storeHash = lookup.hash
-        let loaded = LoadedValue(
+        var loaded = LoadedValue(
           value: entry.value, expires: entry.expires, lifetime: entry.lifetime, now: tier.now)
+        loaded.tags = entry.tags
         if entry.lifetime != 0 { lookup.generation.table.touch(hash: lookup.hash, at: tier.now) }
         var origin = TierOrigin(lookup, commitVersion: commitVersion)
         origin.lifetime = entry.lifetime

@@ -116,6 +116,8 @@ extension SharedTable {
   }
 
   private static var ringStart: Int { 8 }
+  /// More words than are ever recorded; a position or a number beyond it is garbage.
+  private static var mostWords: UInt64 { 1 << 60 }
   private var ringSlots: UInt64 { UInt64(shape.removalWords - Self.ringStart) }
 
   @unsafe private func ring(_ name: RingWord) -> UnsafeMutablePointer<Atomic<UInt64>> {
@@ -131,8 +133,15 @@ extension SharedTable {
     unsafe ring(.wantedUntil).pointee.load(ordering: .acquiring)
   }
 
-  func wantRemovals(until time: UInt64) {
-    _ = unsafe ring(.wantedUntil).pointee.max(time, ordering: .acquiringAndReleasing)
+  /// Extends the time until which writers record removals.
+  ///
+  /// - Parameter limit: A later time than any process asks for: a word beyond it is garbage.
+  func wantRemovals(until time: UInt64, limit: UInt64) {
+    let word = unsafe ring(.wantedUntil)
+    if unsafe word.pointee.load(ordering: .relaxed) > limit {
+      unsafe word.pointee.store(time, ordering: .releasing)
+    }
+    _ = unsafe word.pointee.max(time, ordering: .acquiringAndReleasing)
   }
 
   /// The most words of the events of one transaction. Later events of it are left out and counted.
@@ -169,8 +178,14 @@ extension SharedTable {
     unsafe ring(.pendingVersion).pointee.store(commitVersion, ordering: .releasing)
   }
 
-  /// E2: publishes the events of the transaction that was committed. The caller holds the ticket.
-  func publishRemovals() {
+  /// E2: publishes the events of the transaction that was committed, if it has any. The caller holds
+  /// the ticket.
+  func publishRemovals(of commitVersion: UInt64) {
+    let version = unsafe ring(.pendingVersion).pointee.load(ordering: .relaxed)
+    if version == commitVersion { publishRemovals() }
+  }
+
+  private func publishRemovals() {
     let end = unsafe ring(.pendingEnd).pointee.load(ordering: .relaxed)
     let count = unsafe ring(.pendingCount).pointee.load(ordering: .relaxed)
     unsafe ring(.count).pointee.store(count, ordering: .relaxed)
@@ -204,15 +219,19 @@ extension SharedTable {
     _ cursor: inout RemovalCursor, isCommitted: (UInt64) throws -> Bool
   ) rethrows -> NextRemoval {
     let end = try endOfRemovals(isCommitted)
-    if end.position == cursor.position { return .none }
-    guard end.position > cursor.position, end.position - cursor.position <= ringSlots,
+    if end.position == cursor.position {
+      // The last transaction had more events than are recorded.
+      return end.number > cursor.number ? skip(to: end, &cursor) : .none
+    }
+    guard end.position < Self.mostWords, end.position > cursor.position,
+      end.position - cursor.position <= ringSlots,
       let words = copyEvent(at: cursor.position, before: end.position)
     else {
       return skip(to: end, &cursor)
     }
-    guard words[1] == cursor.number else {
+    guard words[1] == cursor.number, cursor.number < Self.mostWords else {
       let lost = words[1] > cursor.number ? words[1] - cursor.number : 0
-      if lost == 0 { return skip(to: end, &cursor) }
+      if lost == 0 || words[1] >= Self.mostWords { return skip(to: end, &cursor) }
       cursor.number = words[1]
       return .lost(Int(clamping: lost))
     }
@@ -259,6 +278,6 @@ extension SharedTable {
 
   /// Lets writers of this table record what those of another one record.
   func inheritRemovalInterest(from old: SharedTable) {
-    wantRemovals(until: old.removalsWantedUntil)
+    wantRemovals(until: old.removalsWantedUntil, limit: .max)
   }
 }

@@ -184,12 +184,20 @@ extension StoreCore {
   private func stamp(_ context: borrowing StoreTransaction, in generation: Generation) throws {
     try fault(throwing: .beforeStamps)
     if !Mutant.stampsAfterCommit.isActive { storeStamps(of: context, in: generation.table) }
-    if let removals = context.removals, removals.count > 0 {
-      generation.table.stageRemovals(
-        removals.words, count: removals.count, commitVersion: context.commitVersion)
-    }
+    stageRemovals(of: context, in: generation.table)
     generation.table.lastStamped = context.commitVersion
     context.publishEarliestExpiry()
+  }
+
+  /// E1 of the removal ring. A transaction that began before the first subscription only counts.
+  private func stageRemovals(of context: borrowing StoreTransaction, in table: SharedTable) {
+    let version = context.commitVersion
+    if let removals = context.removals {
+      guard removals.count > 0 else { return }
+      table.stageRemovals(removals.words, count: removals.count, commitVersion: version)
+    } else if context.unrecordedRemovals > 0, RemovalLog.isWanted(table) {
+      table.stageRemovals([], count: context.unrecordedRemovals, commitVersion: version)
+    }
   }
 
   private func storeStamps(of context: borrowing StoreTransaction, in table: SharedTable) {
@@ -228,7 +236,7 @@ extension StoreCore {
     _ remaining: PostCommitWork, checksFileStatus: Bool, in generation: Generation
   ) throws {
     let table = generation.table
-    if remaining.hasRemovals { table.publishRemovals() }
+    table.publishRemovals(of: remaining.commitVersion)
     // LMDB's lock is free: the next writer does not wait for the rest.
     table.releaseTicket(process: generation.process)
     // Stored now and not with the next commit, so that a truncation after this commit is detected.
@@ -280,7 +288,6 @@ extension StoreCore {
     let expired: UInt64
     let bytes: UInt64
     let changesData: Bool
-    let hasRemovals: Bool
 
     init(_ context: borrowing StoreTransaction, commitVersion: UInt64) {
       learn = context.postCommitUpdates()
@@ -291,7 +298,6 @@ extension StoreCore {
       expired = context.expired
       bytes = context.bytesWritten
       changesData = !context.touchedSlots.isEmpty
-      hasRemovals = context.removals.map { $0.count > 0 } ?? false
     }
 
     func publish(in generation: Generation) {

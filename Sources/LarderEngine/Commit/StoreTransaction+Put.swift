@@ -23,8 +23,10 @@ extension StoreTransaction {
         tagCount: content.tags.count, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
     try requireMaximum(of: number, allows: header.cost)
-    if header.isPinned { try requirePinRoom(for: header.cost, key, hash) }
-    if header.isAbsent, try !makeRoomForAbsent(header.cost) {
+    let place = KeyPlace(key: key, hash: hash, number: number)
+    if header.isPinned { try requirePinRoom(for: header.cost, place) }
+    try requireRoomBesidePins(for: header.cost, place)
+    if header.isAbsent, try !makeRoomForAbsent(header.cost, place) {
       // The key has no value, but there is no room to say so.
       _ = try removeEntry(key, hash: hash, in: space)
       return

@@ -54,6 +54,8 @@ public struct StoreTransaction: ~Copyable {
   package var raisesFloor = false
   /// The entries that the transaction removes, while a process wants to know them.
   var removals: RemovalLog?
+  /// The entries that the transaction removes without recording them.
+  var unrecordedRemovals: UInt64 = 0
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
@@ -212,7 +214,9 @@ public struct StoreTransaction: ~Copyable {
       old.isPinned == header.isPinned, old.isAbsent == header.isAbsent
     else {
       try account(removing: old)
-      return try account(adding: header)
+      try account(adding: header)
+      // It keeps the place in the queues.
+      return accountInQueues(header, removing: 0, adding: header.cost)
     }
     bytesWritten += UInt64(header.cost)
     if old.cost == header.cost { return }

@@ -11,8 +11,16 @@ package struct ComputationLease: Sendable {
   let hash: UInt64
   let table: SharedTable
 
-  /// Whether no process has written or removed the key since, according to the shared-memory table.
-  package var isUndisturbed: Bool {
+  /// Returns whether no process has written or removed the key since, or removed one of these tags,
+  /// according to the shared-memory table.
+  package func isUndisturbed(tags: [UInt64]) -> Bool {
+    let areTagsCurrent = tags.allSatisfy {
+      table.minimumValidReadVersion(slot: StampSlot(hash: $0)) <= permit.begun
+    }
+    return areTagsCurrent && isKeyUndisturbed
+  }
+
+  private var isKeyUndisturbed: Bool {
     if let lease = permit.lease { return !table.isFenced && table.isValid(lease) }
     return table.minimumValidReadVersion(slot: StampSlot(hash: hash)) <= permit.newestAllowed ?? 0
   }

@@ -103,7 +103,7 @@ extension StoreCore {
 
   /// Returns whether a write of this process overrides the store although it is not committed:
   /// while it is queued, and in its transaction until another transaction begins.
-  private func isWaiting(
+  func isWaiting(
     _ record: WriteRequest, _ key: EncodedKey, in space: NamespaceHandle
   ) throws -> Bool {
     switch record.phase {

@@ -95,8 +95,12 @@ extension StoreCore {
   /// Returns only the payload of a key, or `nil`. Pending writes of this process override the
   /// store.
   func payload(of key: EncodedKey, in space: NamespaceHandle) throws -> [UInt8]? {
-    if !pending.isEmpty, let record = queue.pendingWrite(of: key, in: space) {
-      if case .put(let content) = record.kind { return content.isAbsent ? nil : content.payload }
+    if !pending.isEmpty, let record = queue.pendingWrite(of: key, in: space),
+      try isWaiting(record, key, in: space)
+    {
+      if case .put(let content) = record.kind {
+        return content.isAbsent || content.expires <= now ? nil : content.payload
+      }
       if case .remove = record.kind { return nil }
     }
     return try Self.payload(of: lookup(key, in: space), in: space)

@@ -53,10 +53,10 @@ extension StoreTransaction {
   /// - Returns: Whether no expired entry is left.
   @discardableResult
   mutating func removeExpired(
-    limit: Int, until end: UInt64 = .max, while wanted: (UInt64) -> Bool = { _ in true }
+    limit: Int, until end: UInt64 = .max, while wanted: (StoreTotals) -> Bool = { _ in true }
   ) throws -> Bool {
     for _ in 0..<limit {
-      guard wanted(totals.bytes), end == .max || Clocks.monotonicNanoseconds() < end else {
+      guard wanted(totals), end == .max || Clocks.monotonicNanoseconds() < end else {
         return false
       }
       var first: (expires: Int64, hash: UInt64)?

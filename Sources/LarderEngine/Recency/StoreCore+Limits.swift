@@ -57,7 +57,14 @@ extension StoreCore {
     if let policy = options.evictionPolicy { limits.policyCode = policy.code }
     // An opener need not wait until the store fits; each write goes on with it.
     guard try limits != Limits(generation().table) else { return }
-    try store(limits, during: "open")
+    do {
+      try store(limits, during: "open")
+    } catch let error as StoreError
+      where [.pinLimitReached, .minimumsExceedBudget].contains(error.code)
+    {
+      // The store keeps its budget: otherwise a program could not open it to remove pinned entries.
+      report(error)
+    }
   }
 
   /// Stores the code of a policy, also of one that this version does not know. For tests.

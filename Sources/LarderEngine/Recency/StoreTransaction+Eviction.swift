@@ -44,9 +44,10 @@ extension StoreTransaction {
   /// Evicts until an entry of `cost` bytes fits into the budgets.
   mutating func makeRoom(for cost: Int) throws {
     guard isOver(adding: cost, entries: 1) else { return }
-    if budget > 0 {
-      let limit = byteLimit
-      try removeExpired(limit: 256) { $0 + UInt64(cost) > limit }
+    let (budget, limit, entryBudget) = (budget, byteLimit, entryBudget)
+    try removeExpired(limit: 256) { totals in
+      budget > 0 && totals.bytes + UInt64(cost) > limit
+        || entryBudget > 0 && totals.entries + 1 > entryBudget
     }
     // A process that lowered a budget was killed before the store fitted it.
     let wasOver = isOver(adding: 0, entries: 0)
@@ -78,13 +79,20 @@ extension StoreTransaction {
   /// Throws ``StoreError/Code/valueTooLarge`` if no entry was found that may be evicted, and there is no
   /// room.
   private func requireRoom(for cost: Int) throws {
-    guard isOver(adding: cost, entries: 1) else { return }
+    if isOver(adding: cost, entries: 1) { throw try noRoom(for: cost) }
+  }
+
+  /// Returns the error for an entry for which only pinned or guaranteed entries would have to go.
+  func noRoom(for cost: Int) throws -> StoreError {
     let guaranteed = ByteCount(bytes: Int(clamping: try sumOfMinimums()))
-    throw StoreError(
+    let pinned = ByteCount(bytes: Int(clamping: totals.pinned.bytes))
+    var budgets: [String] = []
+    if budget > 0 { budgets.append("\(ByteCount(bytes: Int(clamping: budget)))") }
+    if entryBudget > 0 { budgets.append("\(entryBudget) entries") }
+    return StoreError(
       .valueTooLarge, during: "set", path: generation.path,
-      "The entry has \(ByteCount(bytes: cost)). Of the budget of "
-        + "\(ByteCount(bytes: Int(clamping: budget))), pinned entries have "
-        + "\(ByteCount(bytes: Int(clamping: totals.pinned.bytes))), and namespaces are guaranteed "
+      "The entry has \(ByteCount(bytes: cost)). Of the budget of \(budgets.joined(separator: " and ")), "
+        + "\(totals.pinned.entries) pinned entries have \(pinned), and namespaces are guaranteed "
         + "\(guaranteed). Raise the budget, or remove pinned entries or a minimum.")
   }
 
@@ -93,7 +101,9 @@ extension StoreTransaction {
   mutating func trim(limit: Int) throws -> Bool {
     var removed = 0
     var emptyRounds = 0
-    while isOver(adding: 0, entries: 0), totals.entries > totals.pinned.entries, emptyRounds < 32 {
+    while isOver(adding: 0, entries: 0), totals.entries > totals.pinned.entries,
+      emptyRounds <= Self.sparingRounds
+    {
       if removed >= limit { return false }
       let count = try evict(
         wanted: victims(adding: 0, entries: 0), round: emptyRounds, sparingOwn: false)
@@ -106,10 +116,13 @@ extension StoreTransaction {
   /// Evicts up to `share` entries of samples, to free space on the disk.
   mutating func evict(share: Int) throws {
     var removed = 0
-    var tries = 0
-    while removed < share, totals.entries > totals.pinned.entries, tries < share {
-      removed += try evict(wanted: Self.maximumVictims, round: tries, sparingOwn: false)
-      tries += 1
+    var emptyRounds = 0
+    while removed < share, totals.entries > totals.pinned.entries,
+      emptyRounds <= Self.sparingRounds
+    {
+      let count = try evict(wanted: Self.maximumVictims, round: emptyRounds, sparingOwn: false)
+      removed += count
+      emptyRounds = count == 0 ? emptyRounds + 1 : 0
     }
   }
 
@@ -368,7 +381,7 @@ extension StoreTransaction {
         let lastUse = generation.table.lastUse(hash: hash)
         for item in items {
           let header = item.header
-          if header.isPinned || rule.isOfAbsent && !header.isAbsent { continue }
+          if rule.isOfAbsent && !header.isAbsent { continue }
           if rule.sparesOwn, header.commitVersion == commitVersion { continue }
           let isGuaranteed = namespaces.read(header.namespace) { $0.isGuaranteed(header) }
           if !rule.isOfAbsent, isGuaranteed == true { continue }
@@ -378,6 +391,7 @@ extension StoreTransaction {
           } else {
             unknown.insert(header.namespace)
           }
+          if header.isPinned, !isDead { continue }
           result.append(
             Candidate(
               hash: hash, offset: item.offset, header: header,

@@ -14,6 +14,13 @@ internal import LarderSystem
 // anyone can make in any number, do not push out values. The next one replaces the least recently
 // used negative entries of a random sample. If the sample has none, it is not stored.
 
+/// The place of a key: its hash, and its namespace.
+struct KeyPlace {
+  let key: EncodedKey
+  let hash: UInt64
+  let number: UInt32
+}
+
 extension StoreTransaction {
   private static var pinnedShare: UInt64 { 2 }
   private static var absentShare: UInt64 { 8 }
@@ -22,21 +29,58 @@ extension StoreTransaction {
   /// Checks that an entry of `cost` bytes can be pinned, in place of the key's present entry.
   ///
   /// - Throws: ``StoreError/Code/pinLimitReached``.
-  mutating func requirePinRoom(for cost: Int, _ key: EncodedKey, _ hash: UInt64) throws {
-    var pinned = totals.pinned
-    for item in try readableItems(hash: hash)
-    where item.header.isPinned && item.header.keyTag == key.tag {
-      if try hasKey(item, hash: hash, key) {
-        pinned.subtract(item.header)
+  mutating func requirePinRoom(for cost: Int, _ place: KeyPlace) throws {
+    if try isPinOver(adding: cost, place) { try removeDeadPins() }
+    if try isPinOver(adding: cost, place) {
+      throw StoreError.pinLimitReached(
+        try sum(totals.pinned, without: place) { $0.isPinned }, adding: cost, during: "set",
+        path: generation.path)
+    }
+  }
+
+  private mutating func isPinOver(adding cost: Int, _ place: KeyPlace) throws -> Bool {
+    let pinned = try sum(totals.pinned, without: place) { $0.isPinned }
+    return budget > 0 && pinned.bytes + UInt64(cost) > budget / Self.pinnedShare
+      || entryBudget > 0 && pinned.entries + 1 > entryBudget / Self.pinnedShare
+  }
+
+  /// Checks, before anything is evicted for it, that an entry of `cost` bytes fits beside the pinned
+  /// entries.
+  ///
+  /// - Throws: ``StoreError/Code/valueTooLarge``.
+  mutating func requireRoomBesidePins(for cost: Int, _ place: KeyPlace) throws {
+    if totals.pinned.entries == 0 { return }
+    if try isFullOfPins(adding: cost, place) { try removeDeadPins() }
+    if try isFullOfPins(adding: cost, place) { throw try noRoom(for: cost) }
+  }
+
+  private mutating func isFullOfPins(adding cost: Int, _ place: KeyPlace) throws -> Bool {
+    let pinned = try sum(totals.pinned, without: place) { $0.isPinned }
+    return budget > 0 && pinned.bytes + UInt64(cost) > budget
+      || entryBudget > 0 && pinned.entries + 1 > entryBudget
+  }
+
+  /// Returns a sum without the part of the present entry of a key.
+  private mutating func sum(
+    _ all: StoreTotals.Sum, without place: KeyPlace, _ isPart: (EntryHeader) -> Bool
+  ) throws -> StoreTotals.Sum {
+    var sum = all
+    for item in try readableItems(hash: place.hash)
+    where item.header.namespace == place.number && isPart(item.header) {
+      if try hasKey(item, hash: place.hash, place.key) {
+        sum.subtract(item.header)
         break
       }
     }
-    let isOver =
-      budget > 0 && pinned.bytes + UInt64(cost) > budget / Self.pinnedShare
-      || entryBudget > 0 && pinned.entries + 1 > max(entryBudget / Self.pinnedShare, 1)
-    if isOver {
-      throw StoreError.pinLimitReached(pinned, adding: cost, during: "set", path: generation.path)
-    }
+    return sum
+  }
+
+  /// Deletes pinned entries that no process can see any more.
+  private mutating func removeDeadPins() throws {
+    try removeExpired(limit: 1000)
+    guard generation.table.tagsRemoved > generation.table.tagsSwept || tagRemovals > 0 else { return }
+    var position: UInt64? = 0
+    while let start = position { position = try sweep(from: start, limit: 1000) }
   }
 
   /// Throws if the pinned entries do not fit into their share of other budgets, or the minimums of the
@@ -45,13 +89,13 @@ extension StoreTransaction {
     let minimums = try sumOfMinimums()
     if budget > 0, minimums > budget {
       throw StoreError(
-        .invalidOption, during: "setLimits", path: generation.path,
+        .minimumsExceedBudget, during: "setLimits", path: generation.path,
         "The minimums of the namespaces are \(ByteCount(bytes: Int(clamping: minimums))), more than a "
           + "budget of \(ByteCount(bytes: Int(clamping: budget))). Lower them first.")
     }
     let isOver =
       budget > 0 && totals.pinned.bytes > budget / Self.pinnedShare
-      || entryBudget > 0 && totals.pinned.entries > max(entryBudget / Self.pinnedShare, 1)
+      || entryBudget > 0 && totals.pinned.entries > entryBudget / Self.pinnedShare
     if isOver {
       throw StoreError.pinLimitReached(
         totals.pinned, adding: 0, during: "setLimits", path: generation.path)
@@ -61,19 +105,19 @@ extension StoreTransaction {
   /// Evicts negative entries until another of `cost` bytes fits into their share.
   ///
   /// - Returns: Whether it fits.
-  mutating func makeRoomForAbsent(_ cost: Int) throws -> Bool {
+  mutating func makeRoomForAbsent(_ cost: Int, _ place: KeyPlace) throws -> Bool {
     for _ in 0..<Self.absentRounds {
-      if isAbsentWithinShare(adding: cost) { return true }
+      if try isAbsentWithinShare(adding: cost, place) { return true }
       let removed = try evictFromSample(wanted: 1, .init(visits: 256, isOfAbsent: true))
       if removed == 0 { return false }
     }
-    return isAbsentWithinShare(adding: cost)
+    return try isAbsentWithinShare(adding: cost, place)
   }
 
-  private func isAbsentWithinShare(adding cost: Int) -> Bool {
-    (budget == 0 || totals.absent.bytes + UInt64(cost) <= budget / Self.absentShare)
-      && (entryBudget == 0
-        || totals.absent.entries + 1 <= max(entryBudget / Self.absentShare, 1))
+  private mutating func isAbsentWithinShare(adding cost: Int, _ place: KeyPlace) throws -> Bool {
+    let absent = try sum(totals.absent, without: place) { $0.isAbsent }
+    return (budget == 0 || absent.bytes + UInt64(cost) <= budget / Self.absentShare)
+      && (entryBudget == 0 || absent.entries + 1 <= max(entryBudget / Self.absentShare, 1))
   }
 }
 

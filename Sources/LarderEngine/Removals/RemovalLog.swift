@@ -7,6 +7,9 @@ internal import LarderSystem
 
 /// The removals of one transaction, if a process wants to know them.
 struct RemovalLog {
+  /// A longer time than a process asks writers to record, in milliseconds; a later one is garbage.
+  static var longestInterest: UInt64 { 60_000 }
+
   private let limit: Int
   private(set) var words: [UInt64] = []
   private(set) var count: UInt64 = 0
@@ -14,10 +17,17 @@ struct RemovalLog {
 
   /// Creates the log of a transaction, or returns `nil` if no process wants to know removals.
   init?(_ table: SharedTable) {
-    let wanted = table.removalsWantedUntil
-    guard wanted != 0, Clocks.monotonicNanoseconds() / 1_000_000 < wanted else { return nil }
+    guard Self.isWanted(table) else { return nil }
     limit = table.removalLimit
     first = table.removalCount
+  }
+
+  /// Returns whether a process wants to know removals.
+  static func isWanted(_ table: SharedTable) -> Bool {
+    let wanted = table.removalsWantedUntil
+    guard wanted != 0 else { return false }
+    let now = Clocks.monotonicNanoseconds() / 1_000_000
+    return now < wanted && wanted <= now + longestInterest
   }
 
   /// Adds an event, or only counts it if the transaction has too many.
@@ -32,7 +42,10 @@ extension StoreTransaction {
   /// Records the removal of an entry that is still stored, for subscribers.
   @inline(__always)
   mutating func noteRemoval(_ item: RecordEntry, hash: UInt64, _ cause: RemovalCause) throws {
-    if removals == nil { return }
+    if removals == nil {
+      unrecordedRemovals += 1
+      return
+    }
     try recordRemoval(item, hash: hash, cause)
   }
 

@@ -118,7 +118,7 @@ extension StoreCore {
       return interest.promised
     }
     guard let end else { return }
-    table.wantRemovals(until: end)
+    table.wantRemovals(until: end, limit: now + RemovalLog.longestInterest)
     // Of a writer that was killed after its commit, before it woke the subscribers.
     if table.hasPendingRemovals { table.advanceWakeWord() }
   }

@@ -128,14 +128,17 @@ public final class SharedStore: Sendable {
   ///   - key: The key.
   ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
   ///   - expires: The time at which the entry becomes invisible.
+  ///   - tags: The tags by which ``removeAll(tagged:)-(String)`` removes the entry.
+  ///   - pinned: Whether the entry is never evicted.
   /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
   ///   or ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
-    expires: Expiration = .never
+    expires: Expiration = .never, tags: [String] = [], pinned: Bool = false
   ) throws {
-    try StoreNamespace(store: self, name: namespace).setBytes(bytes, forKey: key, expires: expires)
+    try StoreNamespace(store: self, name: namespace).setBytes(
+      bytes, forKey: key, expires: expires, tags: tags, pinned: pinned)
   }
 
   /// Removes the entry of a key for every process and waits for the commit.

@@ -77,6 +77,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let insideTransaction = Code(rawValue: "insideTransaction")
     /// The value of an option is invalid.
     public static let invalidOption = Code(rawValue: "invalidOption")
+    /// The minimums of the namespaces do not fit into the budget of the store.
+    public static let minimumsExceedBudget = Code(rawValue: "minimumsExceedBudget")
     /// A pinned entry does not fit into the share of the budget that pinned entries may have.
     public static let pinLimitReached = Code(rawValue: "pinLimitReached")
     /// A system call or LMDB failed in a way that has no separate code.

@@ -143,8 +143,11 @@ extension StoreCore {
 
   /// Returns what is known of a key. Pending writes of this process override the store.
   package func state(of key: EncodedKey, in space: NamespaceHandle) throws -> KeyState<[UInt8]> {
-    if !pending.isEmpty, let record = queue.pendingWrite(of: key, in: space) {
+    if !pending.isEmpty, let record = queue.pendingWrite(of: key, in: space),
+      try isWaiting(record, key, in: space)
+    {
       if case .put(let content) = record.kind {
+        if content.expires <= now { return .unknown }
         return content.isAbsent ? .absent : .value(content.payload)
       }
       if case .remove = record.kind { return .unknown }

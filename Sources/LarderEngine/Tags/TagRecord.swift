@@ -167,10 +167,11 @@ extension StoreTransaction {
       let mayBeRemoved =
         tagRemovals > 0 || generation.table.minimumValidReadVersion(slot: slot) > begun
       guard mayBeRemoved else { continue }
-      if let record = try withSnapshot({ try $0.tagRecord(hash) }) {
-        if record.newest(of: namespace) > begun { return false }
-      } else if totals.forgottenTags > begun {
-        // The record may have been deleted since.
+      // An earlier record may have been deleted since, whether or not there is another one now.
+      if totals.forgottenTags > begun { return false }
+      if let record = try withSnapshot({ try $0.tagRecord(hash) }),
+        record.newest(of: namespace) > begun
+      {
         return false
       }
     }

@@ -46,7 +46,9 @@ extension StoreTransaction {
     var pass = pass
     if pass?.incarnation != generation.incarnation {
       pass = TagPass(
-        incarnation: generation.incarnation, target: table.tagsRemoved,
+        incarnation: generation.incarnation,
+        // The word may be that of a transaction that was not committed, whose version this one has.
+        target: min(table.tagsRemoved, commitVersion - 1),
         begun: Clocks.monotonicNanoseconds())
     }
     guard var pass else { return nil }
@@ -75,7 +77,11 @@ extension StoreTransaction {
       }
     }
     for tag in swept { try transaction.remove(key: tag, in: generation.tags) }
-    if !swept.isEmpty { totals.forgottenTags = max(totals.forgottenTags, target) }
+    if !swept.isEmpty {
+      totals.forgottenTags = max(totals.forgottenTags, target)
+      // Also if the total is as before: the deletions are to be committed.
+      force()
+    }
     return swept.count < Self.forgottenRecords
   }
 }
