@@ -28,6 +28,8 @@ struct Bench {
       case "--child-fetch": try ObjectChildren.fetch(arguments[1])
       case "--child-migrate": try ObjectChildren.migrate(arguments[1])
       case "--child-first": try ObjectFirstQueryFigure.child(arguments[1], arguments[2])
+      case "--child-wait": try SweepFigures.child(arguments[1], arguments[2])
+      case "--child-tagged": try TagFigures.child(arguments[1], count: Int(arguments[2])!)
       case "--child-replay": try EvictionReplay.child(arguments[1], arguments[2])
       case "core", "objects", "storage", "eviction": try Bench(arguments).run()
       default:
@@ -189,6 +191,11 @@ struct Bench {
     try measure("eviction.hit_cost", eviction.hitCost)
     try measure("eviction.insert_full", eviction.insertFull)
     try measure("eviction.insert_worst", eviction.insertWorst)
+    let sweeps = SweepFigures(directory: directory, isQuick: isQuick)
+    try measure("eviction.sweep_longest", sweeps.longest)
+    let tags = TagFigures(directory: directory, isQuick: isQuick)
+    try measure("eviction.tag_invalidation", tags.invalidation)
+    try measure("eviction.sliding_writes", tags.slidingWrites)
     return lines
   }
 
