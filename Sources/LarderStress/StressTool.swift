@@ -24,7 +24,7 @@ struct StressTool: AsyncParsableCommand {
     subcommands: [
       Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
       DamageCommand.self, DamageWorkerCommand.self, FuzzCommand.self, FuzzWorkerCommand.self,
-      DifferentialCommand.self,
+      DifferentialCommand.self, ChurnCommand.self, ChurnWorkerCommand.self,
     ],
     defaultSubcommand: Run.self)
 }
