@@ -44,8 +44,8 @@ extension StoreTransaction {
       || entryBudget > 0 && pinned.entries + 1 > entryBudget / Self.pinnedShare
   }
 
-  /// Checks, before anything is evicted for it, that an entry of `cost` bytes fits beside the pinned
-  /// entries.
+  /// Checks, before other entries are evicted for it, that an entry of `cost` bytes fits together with
+  /// the pinned entries.
   ///
   /// - Throws: ``StoreError/Code/valueTooLarge``.
   mutating func requireRoomBesidePins(for cost: Int, _ place: KeyPlace) throws {
@@ -78,7 +78,9 @@ extension StoreTransaction {
   /// Deletes pinned entries that no process can see any more.
   private mutating func removeDeadPins() throws {
     try removeExpired(limit: 1000)
-    guard generation.table.tagsRemoved > generation.table.tagsSwept || tagRemovals > 0 else { return }
+    guard generation.table.tagsRemoved > generation.table.tagsSwept || tagRemovals > 0 else {
+      return
+    }
     var position: UInt64? = 0
     while let start = position { position = try sweep(from: start, limit: 1000) }
   }

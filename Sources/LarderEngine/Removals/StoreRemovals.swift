@@ -158,7 +158,7 @@ struct RemovalReader: Sendable {
     switch found {
     case .event(let event):
       return .entry(RemovedEntry(event, namespace: name(of: event.namespace, generation, core)))
-    case .lost(let count): return .gap(count: count)
+    case .lost(let count): return .gap(count: count == 0 ? nil : count)
     case .some(.none), nil: break
     }
     guard generation.table !== table else { return nil }

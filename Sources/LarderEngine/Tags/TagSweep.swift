@@ -156,6 +156,16 @@ extension StoreCore {
   }
 }
 
+extension StoreCore {
+  /// Stores the words of W3 as a removal by tag does that was not committed. For tests.
+  package func pretendRemovalByTag() throws {
+    let table = try generation().table
+    let version = table.lastStamped + 1
+    table.tagsRemoved = version
+    table.lastStamped = version
+  }
+}
+
 /// The state of a process's sweep of removed tags.
 struct TagSweepState: Sendable {
   var pass: TagPass?
