@@ -26,8 +26,9 @@ package enum CommandProxy {
   package static func openMissingDescriptors() { RawDescriptor.openMissing() }
 
   /// Whether the runtime can open the descriptors that it needs for its first thread switch or
-  /// wait: libdispatch opens an epoll, two event and a timer descriptor, and traps on failure.
-  package static var hasDescriptorsForRuntime: Bool { RawDescriptor.canOpen(4) }
+  /// wait: libdispatch opens an epoll, two event and a timer descriptor, and traps on failure. Another
+  /// thread of the store may open files before that.
+  package static var hasDescriptorsForRuntime: Bool { RawDescriptor.canOpen(8) }
 
   /// Whether the process can open the descriptors of the runtime and of a command.
   package static var hasDescriptorsToSpare: Bool { RawDescriptor.canOpen(64) }
