@@ -76,12 +76,12 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///     only.
   ///   - namespace: The key space: caches of different namespaces have different keys.
   ///   - options: The bounds of the memory tier, and the codec.
-  ///   - cost: A closure that returns what a value counts against ``CacheOptions/memoryCostLimit``.
   ///   - onError: A closure that receives the errors of subscripts, which have no caller to throw to.
+  ///   - cost: A closure that returns what a value counts against ``CacheOptions/memoryCostLimit``.
   @_disfavoredOverload
   public convenience init(
     storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
-    cost: (@Sendable (Value) -> Int)? = nil, onError: (@Sendable (any Error) -> Void)? = nil
+    onError: (@Sendable (any Error) -> Void)? = nil, cost: (@Sendable (Value) -> Int)? = nil
   ) {
     let context = CacheContext<Key, Value>(namespace, options, cost: cost)
     if let storage {
