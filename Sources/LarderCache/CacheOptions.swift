@@ -24,7 +24,7 @@ public struct CacheOptions: Sendable {
   /// namespaces. Old texts of two namespaces can be equal, as those of `"A"` with `"Bx"` and `"AB"`
   /// with `"x"`: turn the option off when the old entries have been read.
   public var readsPersistentCacheKitEntries = false
-  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:_:)`` waits for a value
+  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:tags:_:)`` waits for a value
   /// that another task or process computes. Then it throws
   /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's computation has no time limit.
   public var computeTimeout: Duration

@@ -117,7 +117,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   /// commit, a few milliseconds later. A `kill -9` before the commit loses it. Setting `nil` removes the
   /// key. Setting waits only while 8 MiB or 65,536 writes are pending.
   ///
-  /// The store's `onError` receives errors; `value(forKey:)` and `setValue(_:forKey:expires:)` throw
+  /// The store's `onError` receives errors; `value(forKey:)` and `setValue(_:forKey:expires:tags:pinned:)` throw
   /// them instead. If a value cannot be encoded, the stored value is unchanged.
   @inlinable
   public subscript(key: Key) -> Value? {

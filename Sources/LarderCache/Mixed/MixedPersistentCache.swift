@@ -25,7 +25,7 @@ public final class MixedPersistentCache: Sendable {
   private let codec: any ValueCodec
 
   /// Creates a cache over a store, or in memory only. The parameters are those of
-  /// ``PersistentCache/init(storage:namespace:options:)``.
+  /// ``PersistentCache/init(storage:namespace:options:cost:)``.
   public init(
     storage: SharedStore? = SharedStore.shared, namespace: String? = nil,
     options: CacheOptions = CacheOptions()
@@ -36,7 +36,7 @@ public final class MixedPersistentCache: Sendable {
   }
 
   /// Creates a cache over a custom storage, or in memory only. The parameters are those of
-  /// ``PersistentCache/init(storage:namespace:options:onError:)``.
+  /// ``PersistentCache/init(storage:namespace:options:onError:cost:)``.
   @_disfavoredOverload
   public init(
     storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
@@ -104,7 +104,7 @@ public final class MixedPersistentCache: Sendable {
   }
 
   /// Returns the value of a key. If there is none, one caller on the machine computes it. As
-  /// ``PersistentCache/value(forKey:expires:_:)``.
+  /// ``PersistentCache/value(forKey:expires:tags:_:)``.
   ///
   /// A computed value replaces a value of another type.
   public func value<Value>(
@@ -129,7 +129,7 @@ public final class MixedPersistentCache: Sendable {
 
   /// Stores a value. The value is committed when the call returns.
   ///
-  /// - Throws: As `PersistentCache.setValue(_:forKey:expires:)`.
+  /// - Throws: As `PersistentCache.setValue(_:forKey:expires:tags:pinned:)`.
   public func setValue<Value>(
     _ value: Value, forKey key: Key<Value>, expires: Expiration = .never
   ) throws {

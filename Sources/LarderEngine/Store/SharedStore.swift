@@ -128,7 +128,7 @@ public final class SharedStore: Sendable {
   ///   - key: The key.
   ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
   ///   - expires: The time at which the entry becomes invisible.
-  ///   - tags: The tags by which ``removeAll(tagged:)-(String)`` removes the entry.
+  ///   - tags: The tags by which ``removeAll(tagged:)`` removes the entry.
   ///   - pinned: Whether the entry is never evicted.
   /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
   ///   or ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
