@@ -27,6 +27,72 @@ say() { printf '%s\n' "$*" >&2; }
 # phase TEXT: prints the phase of a long script, with the time since its start.
 phase() { say "== $(basename "$0"), $((SECONDS / 60)) min $((SECONDS % 60)) s: $*"; }
 
+# with_limit MINUTES COMMAND...: runs a command. When the time is up, it prints where the threads of its
+# processes are and kills them: a test that never ends says nothing of itself.
+with_limit() {
+  local minutes=$1 status=0 command watch
+  shift
+  "$@" &
+  command=$!
+  (
+    trap 'kill "$waiting" 2>/dev/null; exit 0' TERM
+    sleep $((minutes * 60)) &
+    waiting=$!
+    wait "$waiting"
+    say "== $* has not ended within $minutes minutes."
+    # shellcheck disable=SC2046 # the identifiers are words
+    print_threads $(descendants "$command")
+    # shellcheck disable=SC2046
+    kill -9 "$command" $(descendants "$command") 2>/dev/null
+  ) &
+  watch=$!
+  # A command in the background ignores the signal of the terminal.
+  # shellcheck disable=SC2046,SC2064 # words; the identifiers are known now
+  trap "kill $watch; kill -9 $command \$(descendants $command) 2>/dev/null; exit 130" INT TERM
+  wait "$command" || status=$?
+  trap - INT TERM
+  kill "$watch" 2>/dev/null || true
+  wait "$watch" 2>/dev/null || true
+  return "$status"
+}
+
+# Prints the identifiers of all processes that PID has started, and that these have started.
+descendants() {
+  ps -A -o pid= -o ppid= | awk -v root="$1" '
+    { parent[$1] = $2 }
+    END {
+      for (pid in parent) {
+        ancestor = pid
+        while (ancestor in parent && ancestor != root) ancestor = parent[ancestor]
+        if (ancestor == root && pid != root) print pid
+      }
+    }'
+}
+
+# Prints the calls of all threads of processes, with a debugger if there is one that works.
+print_threads() {
+  local pid thread
+  for pid in "$@"; do
+    ps -o pid=,ppid=,stat=,etime=,args= -p "$pid" | cut -c 1-200 >&2 || continue
+    case "$(ps -o comm= -p "$pid")" in
+      swift | swift-test | swift-build | sh | bash | tee) continue ;;
+      *) ;;
+    esac
+    if lldb --version >/dev/null 2>&1; then
+      lldb --batch -p "$pid" -o 'thread backtrace all' -o detach 2>/dev/null |
+        grep -E '^ *(\* )?(thread|frame) ' | cut -c 1-300 | head -n 600 >&2 || true
+    elif command -v gdb >/dev/null 2>&1; then
+      gdb --batch -p "$pid" -ex 'thread apply all backtrace' 2>/dev/null |
+        grep -E '^(Thread|#)' | cut -c 1-300 | head -n 600 >&2 || true
+    else
+      # What the kernel knows: the name, the state and the system call of each thread.
+      for thread in /proc/"$pid"/task/*; do
+        say "$(cat "$thread/comm") $(sed 's/.*) \(.\).*/\1/' "$thread/stat") $(cat "$thread/syscall" 2>&1)"
+      done
+    fi
+  done
+}
+
 # Prints the comment at the top of a script, which is its help.
 print_help() {
   awk 'NR > 5 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"

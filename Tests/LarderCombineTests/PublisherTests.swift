@@ -80,8 +80,8 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
   }
 
   /// Waits until `count` observers wait in the store.
-  private func observers(_ count: Int) async {
-    while store.storage.observerCount != count { await Task.yield() }
+  private func observers(_ count: Int) async throws {
+    try await eventually("\(count) observers") { store.storage.observerCount == count }
   }
 
   @Test func `A publisher delivers on demand, and only the newest state to a late subscriber`()
@@ -99,7 +99,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     try await store.save(Car(id: "101", year: 101))
     #expect(await demander.value()?.count == 101)
     demander.cancel()
-    await observers(0)
+    try await observers(0)
   }
 
   @Test func `Cancelling takes the observer out of the store, waiting or not`() async throws {
@@ -109,11 +109,11 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     }
     var counts = seen.stream.makeAsyncIterator()
     #expect(await counts.next() == 0)
-    await observers(1)
+    try await observers(1)
     try await store.save(Car(id: "1", year: 1))
     #expect(await counts.next() == 1)
     subscription.cancel()
-    await observers(0)
+    try await observers(0)
   }
 
   @Test func `Changes are published, and combined without demand`() async throws {

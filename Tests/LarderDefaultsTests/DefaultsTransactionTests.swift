@@ -153,7 +153,7 @@ struct DefaultsTransactionTests {
       }
       group.addTask {
         // It comes to run only if the hundred before hold no thread.
-        while started.all.count < 100 { await Task.yield() }
+        try await eventually("all tasks have started") { started.all.count == 100 }
         mayEnd.set()
       }
       try await group.waitForAll()

@@ -118,20 +118,18 @@ import Testing
       Result {
         try store.write { _ in
           begun.raise()
-          while !goOn.isRaised {}
+          try eventually("the test goes on") { goOn.isRaised }
         }
       }
     }
-    while !begun.isRaised {}
+    try eventually("the transaction is open") { begun.isRaised }
     cache[1] = [UInt8](repeating: 1, count: 100_000)
     cache[2] = [2]
     try store.core.generation().table.budget = 50_000
     goOn.raise()
     try writer.join().get()
     try store.sync()
-    let clock = ContinuousClock()
-    let limit = clock.now + .seconds(20)
-    while callback.outcomes.withLock({ $0.isEmpty }), clock.now < limit {}
+    try eventually("the callback has run") { callback.outcomes.withLock { !$0.isEmpty } }
     #expect(callback.wentWell, "\(callback.said)")
     #expect(try store.bytes(forKey: 1) == nil)
     #expect(try cache.value(forKey: 2) == [2])

@@ -36,7 +36,7 @@ import Testing
   /// Runs the steps that the store's thread begins once a second.
   private func sweep(_ store: SharedStore) throws -> Bool {
     let hasBegun = store.core.sweepExpired(in: try store.core.generation())
-    while store.core.isSweepingExpired {}
+    try eventually("the removal ends") { !store.core.isSweepingExpired }
     return hasBegun
   }
 

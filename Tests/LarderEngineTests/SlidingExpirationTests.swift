@@ -35,7 +35,7 @@ import Testing
 
   private func sweep() throws {
     store.core.sweepExpired(in: try store.core.generation())
-    while store.core.isSweepingExpired {}
+    try eventually("the removal ends") { !store.core.isSweepingExpired }
   }
 
   @Test(arguments: [0, 10, 32_672, 32_673, 300_000])

@@ -22,7 +22,9 @@ import Testing
           try store.objects(Plate.self).filter { plate in
             // Each thread holds a reader by now, and releases it only when all hold one.
             meeting.inside.add(1, ordering: .sequentiallyConsistent)
-            while meeting.inside.load(ordering: .sequentiallyConsistent) < threads {}
+            try? eventually("all threads read") {
+              meeting.inside.load(ordering: .sequentiallyConsistent) >= threads
+            }
             return (try? store.objects(Plate.self).where(\.id == plate.id).count()) == 1
           }.fetch().count
         }

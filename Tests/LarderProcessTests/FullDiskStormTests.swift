@@ -108,7 +108,7 @@ extension Processes {
     }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `The snapshot of a killed process refuses no write on a full disk`() throws {
     try SmallDisk.tmpfs.with(in: TemporaryDirectory()) { place in
       let path = place + "/store"

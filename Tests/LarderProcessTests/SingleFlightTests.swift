@@ -96,7 +96,9 @@ extension Processes {
       try peers[1].send("compute \(key) by-1 \(log)")
       // It ends when ten thousand writes have been committed since it began.
       let before = try ground.store.statistics().sets
-      while try ground.store.statistics().sets < before + 10_000 {}
+      try eventually("ten thousand writes") {
+        try ground.store.statistics().sets >= before + 10_000
+      }
       try peers[0].send("go")
       #expect(try peers[0].nextLine() == "computed 1 by-0")
       #expect(try peers[1].nextLine() == "computed 0 by-0")
@@ -152,7 +154,7 @@ extension Processes {
     // A caller that is cancelled does not wait for its time.
     let patient = PersistentCache<Int, String>(storage: ground.store)
     let task = Task { try await patient.value(forKey: 7) { "mine" } }
-    while try ground.store.statistics().misses == 0 {}
+    try await eventually("the task reads") { try ground.store.statistics().misses > 0 }
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
     holder.continue()

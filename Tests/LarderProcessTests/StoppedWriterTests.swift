@@ -76,7 +76,7 @@ extension Processes {
     let (holder, victim, waiter) = (peers[0], peers[1], peers[2])
     #expect(try holder.ask("hold") == "holding")
     try victim.send("set 1 never")
-    while !table.isTicketAwaited {}
+    try eventually("the writer waits") { table.isTicketAwaited }
     try victim.stop()
     try waiter.send("set 2 second")
     // Of the two waiters the stopped one may be woken.
@@ -179,7 +179,7 @@ extension Processes {
     }
     #expect(fastest < .milliseconds(200))
     // A value that could not be stored is an error without a caller.
-    while failures.value == 0 {}
+    try await eventually("the value could not be stored") { failures.value > 0 }
     holder.continue()
     try holder.order("go")
     #expect(try await ground.numbers.value(forKey: 1) { "later" } == "later")
@@ -195,10 +195,10 @@ extension Processes {
     let writer = JoinableThread {
       try? store.write { _ in
         begun.step()
-        while end.value == 0 {}
+        try eventually("the test goes on") { end.value > 0 }
       }
     }
-    while begun.value == 0 {}
+    try await eventually("the transaction is open") { begun.value > 0 }
     #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
     end.step()
     writer.join()
@@ -228,13 +228,13 @@ extension Processes {
       { try numbers.setValue("lost", forKey: 5) },
     ]
     // One after another, so that each queues after the one before: all but the first are promoted.
-    let callers = calls.enumerated().map { index, call in
+    let callers = try calls.enumerated().map { index, call in
       let caller = JoinableThread { () -> (Duration, StoreError?) in
         let start = ContinuousClock.now
         do { try call() } catch { return (ContinuousClock.now - start, error as? StoreError) }
         return (ContinuousClock.now - start, nil)
       }
-      while store.core.queuedWrites <= index {}
+      try eventually("the write is queued") { store.core.queuedWrites > index }
       return caller
     }
     for caller in callers {
@@ -264,7 +264,7 @@ extension Processes {
     let closer = JoinableThread { store.close() }
     let clock = ContinuousClock()
     // From here on it is being closed.
-    while (try? store.statistics()) != nil {}
+    try eventually("the store is being closed") { (try? store.statistics()) == nil }
     let start = clock.now
     for number in 0..<3 {
       let other = try SharedStore(at: path + "-\(number)")

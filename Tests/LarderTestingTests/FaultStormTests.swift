@@ -200,7 +200,9 @@ struct FaultStormTests {
     let cache = PersistentCache<Int, String>(storage: temporary.store)
     try cache.setValue("here", forKey: 1)
     let child = try peer(.error(at: .afterRenew, errno: EINVAL, percent: 50), seed: Seed(1))
-    while try !child.ask("open \(temporary.path)").hasPrefix("opened ") {}
+    try eventually("the store is opened") {
+      try child.ask("open \(temporary.path)").hasPrefix("opened ")
+    }
     var failed = 0
     for _ in 0..<200 {
       // Each of these goes to the store: a commit of ours forbids what the child has in memory.
