@@ -121,10 +121,12 @@ struct RoundPlan: Sendable {
     switch theme {
     case .cache:
       roles = [.writer, .reader]
-      others = [.writer, .reader, .flight, .opener, .tagger, .tagger]
+      others = [.writer, .reader, .flight, .opener]
       others += isTight ? [.budgetFiller, .budgetFiller] : [.counter, .register, .register]
       if compacts || random.chance(50) { others.append(.maintainer) }
       others.shuffle(using: &random)
+      // A computation and the removal of its tag are of two processes.
+      others.insert(contentsOf: [.tagger, .tagger], at: turn % 2 == 0 ? 0 : others.count)
     case .objects:
       roles = [.objectWriter, .objectReader]
       // A program of each version, or neither.

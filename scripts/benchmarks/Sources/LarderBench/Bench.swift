@@ -30,7 +30,9 @@ struct Bench {
       case "--child-first": try ObjectFirstQueryFigure.child(arguments[1], arguments[2])
       case "--child-wait": try SweepFigures.child(arguments[1], arguments[2])
       case "--child-tagged": try TagFigures.child(arguments[1], count: Int(arguments[2])!)
-      case "--child-replay": try EvictionReplay.child(arguments[1], arguments[2])
+      case "--child-replay":
+        try EvictionReplay.child(
+          arguments[1], arguments[2], isInTurns: arguments.dropFirst(3).first == "in-turns")
       case "core", "objects", "storage", "eviction": try Bench(arguments).run()
       default:
         throw BenchFailure("Name the suite to measure: core, objects, storage or eviction.")

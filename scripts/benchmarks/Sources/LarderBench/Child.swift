@@ -27,9 +27,11 @@ final class Child {
     try process.run()
   }
 
-  func send(_ line: String) throws {
-    try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
-  }
+  func send(_ line: String) throws { try send(Data((line + "\n").utf8)) }
+
+  func send(_ bytes: Data) throws { try input.fileHandleForWriting.write(contentsOf: bytes) }
+
+  func endInput() { try? input.fileHandleForWriting.close() }
 
   /// The next line the child prints.
   func line() throws -> String {
@@ -61,7 +63,7 @@ final class Child {
   }
 
   func finish() throws {
-    try? input.fileHandleForWriting.close()
+    endInput()
     process.waitUntilExit()
     guard process.terminationStatus == 0 else {
       throw BenchFailure("A child failed with \(process.terminationStatus).")

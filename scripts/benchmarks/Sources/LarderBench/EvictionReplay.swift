@@ -75,13 +75,23 @@ struct EvictionReference {
 
 /// The replay of accesses through a store: a get, and after a miss a set.
 enum EvictionReplay {
+  /// The processes of a replay.
+  enum Processes: Hashable {
+    case one
+    /// Each replays the next chunk when the one before has finished its chunk: the order of the accesses
+    /// is that of one process.
+    case inTurns(Int)
+    /// Each replays the next chunk when it has finished its own.
+    case free(Int)
+  }
+
   /// The accesses that one process replays in sequence.
   static let chunk = 64
   private static let value = [UInt8](repeating: 7, count: 16)
 
   /// Returns the hit ratio in percent.
   static func percent(
-    _ keys: [UInt32], _ capacity: Int, _ policy: EvictionPolicy, processes: Int,
+    _ keys: [UInt32], _ capacity: Int, _ policy: EvictionPolicy, _ processes: Processes,
     in directory: String
   ) throws -> Double {
     let path = directory + "/eviction"
@@ -92,9 +102,11 @@ enum EvictionReplay {
     let store = try SharedStore(at: path, options)
     defer { store.close() }
     let hits =
-      processes == 1
-      ? try replay(keys[...], store.namespace("trace"))
-      : try replay(keys, processes, path, directory)
+      switch processes {
+      case .one: try replay(keys[...], store.namespace("trace"))
+      case .inTurns(let count): try replay(keys, count, path, directory, isInTurns: true)
+      case .free(let count): try replay(keys, count, path, directory, isInTurns: false)
+      }
     guard try store.statistics().entries <= capacity else {
       throw BenchFailure("The store has more entries than its budget.")
     }
@@ -117,25 +129,33 @@ enum EvictionReplay {
 
   // MARK: Several processes
 
-  // The children read numbers of chunks from one pipe, so that each takes the next chunk of the trace
-  // when it has finished its last one.
+  // The children read numbers of chunks: from one pipe, so that each takes the next chunk of the trace
+  // when it has finished its last one, or in turns each from its own.
 
   private static func replay(
-    _ keys: [UInt32], _ processes: Int, _ path: String, _ directory: String
+    _ keys: [UInt32], _ processes: Int, _ path: String, _ directory: String, isInTurns: Bool
   ) throws -> Int {
     let file = directory + "/accesses"
     try keys.withUnsafeBytes { try Data($0).write(to: URL(fileURLWithPath: file)) }
     defer { Files.remove(file) }
     let pipe = Pipe()
     let children = try (0..<processes).map { _ in
-      try Child(["--child-replay", path, file], input: pipe.fileHandleForReading)
+      try Child(
+        ["--child-replay", path, file] + (isInTurns ? ["in-turns"] : []),
+        input: isInTurns ? nil : pipe.fileHandleForReading)
     }
     for child in children { _ = try child.line() }
     try pipe.fileHandleForReading.close()
     let chunks = (keys.count + chunk - 1) / chunk
-    let numbers = (0..<UInt32(chunks)).map { $0 }
-    try numbers.withUnsafeBytes {
-      try pipe.fileHandleForWriting.write(contentsOf: Data($0))
+    let numbers = (0..<UInt32(chunks)).map { number in withUnsafeBytes(of: number) { Data($0) } }
+    if isInTurns {
+      for (number, bytes) in numbers.enumerated() {
+        try children[number % processes].send(bytes)
+        _ = try children[number % processes].line()
+      }
+      for child in children { child.endInput() }
+    } else {
+      try pipe.fileHandleForWriting.write(contentsOf: Data(numbers.joined()))
     }
     try pipe.fileHandleForWriting.close()
     let hits = try children.map { Int(try $0.number()) }
@@ -143,7 +163,7 @@ enum EvictionReplay {
     return hits.reduce(0, +)
   }
 
-  static func child(_ path: String, _ file: String) throws {
+  static func child(_ path: String, _ file: String, isInTurns: Bool) throws {
     let data = try Data(contentsOf: URL(fileURLWithPath: file))
     let keys = data.withUnsafeBytes { Array($0.bindMemory(to: UInt32.self)) }
     let store = try SharedStore(at: path)
@@ -153,6 +173,7 @@ enum EvictionReplay {
     while let next = try FileHandle.standardInput.read(upToCount: 4), next.count == 4 {
       let start = Int(next.withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }) * chunk
       hits += try replay(keys[start..<min(start + chunk, keys.count)], namespace)
+      if isInTurns { Child.say("done") }
     }
     store.close()
     Child.say("\(hits)")
