@@ -26,6 +26,7 @@ public struct ConditionTimedOut: Error, CustomStringConvertible {
 ///   - limit: The longest wait.
 ///   - condition: It is called at intervals of 50 microseconds to one millisecond.
 /// - Throws: ``ConditionTimedOut``, and errors of `condition`.
+@available(*, noasync, message: "It blocks a thread that the condition may need; await it.")
 public func eventually(
   _ text: String, within limit: Duration = .seconds(60), _ condition: () throws -> Bool
 ) throws {
@@ -43,7 +44,7 @@ public func eventually(
 /// those that wait for a thread before it.
 ///
 /// - Throws: ``ConditionTimedOut``, `CancellationError`, and errors of `condition`.
-public func eventually(
+public func awaitEventually(
   _ text: String, within limit: Duration = .seconds(600), _ condition: () async throws -> Bool
 ) async throws {
   let end = ContinuousClock.now + limit

@@ -180,7 +180,10 @@ import Testing
       switch await removals.next() {
       case .entry: events += 1
       case .gap(let count?): missed += count
-      default: Issue.record("an end")
+      default:
+        // The task of a test that exceeds its time limit is cancelled.
+        Issue.record("an end")
+        return
       }
     }
     #expect(events + missed == 20_000)

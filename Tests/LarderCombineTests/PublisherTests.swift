@@ -81,7 +81,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
 
   /// Waits until `count` observers wait in the store.
   private func observers(_ count: Int) async throws {
-    try await eventually("\(count) observers") { store.storage.observerCount == count }
+    try await awaitEventually("\(count) observers") { store.storage.observerCount == count }
   }
 
   @Test func `A publisher delivers on demand, and only the newest state to a late subscriber`()

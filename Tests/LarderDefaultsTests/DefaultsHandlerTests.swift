@@ -106,7 +106,7 @@ struct DefaultsHandlerTests {
     }
     ground.defaults.steps = 3
     await gone.wait { $0 }
-    try await eventually("the suite is closed") { weakly == nil }
+    try await awaitEventually("the suite is closed") { weakly == nil }
     // A close in a handler does not wait for itself either.
     let third = try Defaults(at: ground.path)
     third.watch(\.steps) { defaults, _ in

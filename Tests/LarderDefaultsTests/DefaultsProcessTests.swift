@@ -160,7 +160,7 @@ struct DefaultsProcessTests {
       await heard.wait { $0 == "one" }
     }
     // The task may hold it for as long as the handler runs.
-    try await eventually("the suite is closed") { weakly == nil }
+    try await awaitEventually("the suite is closed") { weakly == nil }
     #expect(heard.all == ["one"])
   }
 

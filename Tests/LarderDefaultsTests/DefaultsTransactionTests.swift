@@ -153,7 +153,7 @@ struct DefaultsTransactionTests {
       }
       group.addTask {
         // It comes to run only if the hundred before hold no thread.
-        try await eventually("all tasks have started") { started.all.count == 100 }
+        try await awaitEventually("all tasks have started") { started.all.count == 100 }
         mayEnd.set()
       }
       try await group.waitForAll()

@@ -154,7 +154,7 @@ extension Processes {
     // A caller that is cancelled does not wait for its time.
     let patient = PersistentCache<Int, String>(storage: ground.store)
     let task = Task { try await patient.value(forKey: 7) { "mine" } }
-    try await eventually("the task reads") { try ground.store.statistics().misses > 0 }
+    try await awaitEventually("the task reads") { try ground.store.statistics().misses > 0 }
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
     holder.continue()

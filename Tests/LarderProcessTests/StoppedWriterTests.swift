@@ -179,7 +179,7 @@ extension Processes {
     }
     #expect(fastest < .milliseconds(200))
     // A value that could not be stored is an error without a caller.
-    try await eventually("the value could not be stored") { failures.value > 0 }
+    try await awaitEventually("the value could not be stored") { failures.value > 0 }
     holder.continue()
     try holder.order("go")
     #expect(try await ground.numbers.value(forKey: 1) { "later" } == "later")
@@ -198,7 +198,7 @@ extension Processes {
         try eventually("the test goes on") { end.value > 0 }
       }
     }
-    try await eventually("the transaction is open") { begun.value > 0 }
+    try await awaitEventually("the transaction is open") { begun.value > 0 }
     #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
     end.step()
     writer.join()
