@@ -66,6 +66,7 @@ struct StatCommand: ParsableCommand {
       ("negativeEntries", CBORValue(statistics.negativeEntries)),
       ("negativeBytes", CBORValue(statistics.negativeBytes)),
       ("bytes", CBORValue(statistics.bytes)),
+      ("objectBytes", CBORValue(statistics.objectBytes)),
       ("budget", statistics.budget.map { CBORValue($0) } ?? .null),
       ("fileBytes", CBORValue(statistics.fileBytes)),
       ("writesThroughMap", .boolean(statistics.usesWriteMap)),
@@ -105,6 +106,9 @@ struct StatCommand: ParsableCommand {
       ("negative", statistics.negativeEntries, statistics.negativeBytes),
     ] where entries > 0 {
       parts.append((name, "\(TextLayout.grouped(entries)), \(ByteCount(bytes: bytes))"))
+    }
+    if statistics.objectBytes > 0 {
+      parts.append(("objects", "\(ByteCount(bytes: statistics.objectBytes))"))
     }
     return parts
   }

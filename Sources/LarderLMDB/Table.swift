@@ -61,6 +61,8 @@ public struct TableStatistics: Hashable, Sendable {
   public let leafPages: Int
   /// The number of overflow pages, which contain values too large for a page of the tree.
   public let overflowPages: Int
+  /// The size of a page in bytes.
+  public let pageSize: Int
 
   init(_ stat: MDB_stat) {
     entries = stat.ms_entries
@@ -68,8 +70,11 @@ public struct TableStatistics: Hashable, Sendable {
     branchPages = stat.ms_branch_pages
     leafPages = stat.ms_leaf_pages
     overflowPages = stat.ms_overflow_pages
+    pageSize = Int(stat.ms_psize)
   }
 
   /// The number of all pages of the table.
   public var pages: Int { branchPages + leafPages + overflowPages }
+  /// The size of all pages of the table in bytes.
+  public var bytes: Int { pages * pageSize }
 }

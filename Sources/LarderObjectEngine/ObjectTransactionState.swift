@@ -28,9 +28,10 @@ package final class ObjectTransactionState {
   /// The changes of full-text indexes that are not merged yet.
   var postings = PostingBuffer()
 
-  /// Enforces the budgets of types, and writes postings and the counters of types.
+  /// Enforces the budgets of types and of the store, and writes postings and the counters of types.
   func finish(_ transaction: inout StoreTransaction) throws {
     try transaction.evictObjects()
+    try transaction.makeRoomForObjects()
     try transaction.mergePostings()
     for (number, entry) in books where entry.isChanged {
       try transaction.transaction.put(

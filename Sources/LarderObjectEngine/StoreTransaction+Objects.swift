@@ -91,6 +91,8 @@ extension StoreTransaction {
         $0.watch = 0
         $0.watchedTo = 0
         $0.sample = 0
+        // It is free for others at once, as far as budgets are concerned.
+        $0.bytes = 0
         $0.budget = 0
         $0.mostObjects = 0
       }
@@ -120,7 +122,9 @@ extension StoreTransaction {
     _ type: UInt32, _ body: (inout ObjectTypeCounters) -> Void
   ) throws {
     var books = try objectBooks(type)
+    let before = books.bytes
     body(&books)
+    countObjects(removing: before, adding: books.bytes)
     objects.books[type] = (books, true)
   }
 

@@ -47,7 +47,7 @@ final class GenerationWriter {
   var objectBooks: [UInt32: ObjectTypeCounters] = [:]
   /// The postings of full-text indexes that are not written yet.
   var postings = PostingBuffer()
-  private(set) var totals = StoreTotals()
+  var totals = StoreTotals()
   private var spaces: [[UInt8]: FilledSpace] = [:]
   private var lastHash: UInt64?
   private var pendingCount = 0
@@ -285,7 +285,7 @@ final class GenerationWriter {
   func trim() throws -> Int {
     let before = totals.entries
     // Each pass removes at most one entry per record, because a removal shifts the later entries.
-    while meta.budget > 0, totals.bytes > meta.budget { try trimOnce() }
+    while meta.budget > 0, totals.charged > meta.budget, totals.entries > 0 { try trimOnce() }
     return Int(before - totals.entries)
   }
 
@@ -306,7 +306,7 @@ final class GenerationWriter {
     }
     all.sort { ($0.isPinned, $0.created, $0.hash) < ($1.isPinned, $1.created, $1.hash) }
     var seen: Set<UInt64> = []
-    for victim in all where totals.bytes > meta.budget {
+    for victim in all where totals.charged > meta.budget {
       guard seen.insert(victim.hash).inserted else { continue }
       try remove(hash: victim.hash, offset: victim.offset)
       if seen.count.isMultiple(of: Self.batchCount) {
@@ -318,7 +318,7 @@ final class GenerationWriter {
 
   /// Raises a budget that what was kept does not fit into.
   func raiseBudget() {
-    if meta.budget > 0 { meta.budget = max(meta.budget, totals.bytes) }
+    if meta.budget > 0 { meta.budget = max(meta.budget, totals.charged) }
   }
 
   private func commit() throws {

@@ -57,6 +57,7 @@ extension StoreVerification {
         find(.error, "type \(type.name)", "the copy of its layouts is missing")
       }
     }
+    try checkSize(snapshot)
     try checkIndexes(keys, snapshot)
     try checkIDs(snapshot)
   }
@@ -95,6 +96,22 @@ extension StoreVerification {
     case "t:": ObjectTypeRecord(record) != nil
     case "m:": ObjectMigrationRecord(record) != nil
     default: ObjectTypeCounters(record) != nil
+    }
+  }
+
+  /// Checks that the totals contain the stored size of the objects of all types.
+  private mutating func checkSize(_ snapshot: borrowing Snapshot) throws {
+    var sum: UInt64 = 0
+    try forEachRecord("c:", in: snapshot.transaction) { _, _, record in
+      sum &+= ObjectTypeCounters(record)?.bytes ?? 0
+    }
+    guard
+      let record = try snapshot.transaction.value(forKey: StoreTotals.key, in: .main),
+      let totals = StoreTotals(record)
+    else { return }
+    if totals.objectBytes != sum {
+      find(
+        .error, "totals", "they say \(totals.objectBytes) bytes of objects; the types have \(sum)")
     }
   }
 

@@ -90,7 +90,7 @@ extension StoreCore {
             let totals = StoreTotals(bytes)
           else { return nil }
           let budget = generation.table.budget
-          return budget > 0 && totals.bytes > budget ? (totals.bytes, budget) : nil
+          return budget > 0 && totals.charged > budget ? (totals.charged, budget) : nil
         }
       }
       if excess == nil { return }
@@ -359,7 +359,7 @@ struct StoreVerification {
         "they say \(said.entries) \(name) entries of \(said.bytes) bytes; there are "
           + "\(sum.entries) of \(sum.bytes)")
     }
-    isOverBudget = budget > 0 && totals.bytes > budget
+    isOverBudget = budget > 0 && totals.charged > budget
     for (number, record) in names {
       let sum = living[number] ?? .init()
       if record.bytes != sum.bytes || record.entries != sum.entries {

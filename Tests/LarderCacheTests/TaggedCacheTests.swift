@@ -47,6 +47,35 @@ import Testing
     await #expect(throws: StoreError.self) { try await cache.removeAll(tagged: "") }
   }
 
+  @Test func `A change in a transaction keeps tags, pins and a sliding expiration`() throws {
+    let clock = ManualClock()
+    var options = StoreOptions(clock: clock.storeClock)
+    options.sweepsWhenIdle = false
+    let store = try open(options)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    try cache.setValue(
+      1, forKey: 1, expires: .afterAccess(.seconds(60)), tags: ["a", "b"], pinned: true)
+    _ = try cache.change(1) { read in
+      try read().map { Item($0.value + 1, expiration: $0.expiration) }
+    }
+    #expect(try cache.value(forKey: 1) == 2)
+    #expect(try store.statistics().pinnedEntries == 1)
+    // A use in the lifetime begins a new one.
+    clock.advance(by: .seconds(50))
+    #expect(try cache.value(forKey: 1) == 2)
+    clock.advance(by: .seconds(50))
+    #expect(try cache.value(forKey: 1) == 2)
+    // A change of the expiration replaces it.
+    _ = try cache.change(1) { _ in Item(3, expiration: nil) }
+    clock.advance(by: .seconds(500))
+    #expect(try cache.value(forKey: 1) == 3)
+    try store.removeAll(tagged: "b")
+    #expect(try cache.value(forKey: 1) == nil)
+    _ = try cache.change(1) { _ in Item(4, expiration: nil) }
+    #expect(try cache.value(forKey: 1) == 4)
+    #expect(try store.verify() == [])
+  }
+
   @Test func `A cache removes by tag in its namespace only, a store in all`() throws {
     let store = try open()
     let first = PersistentCache<Int, Int>(storage: store, namespace: "first")

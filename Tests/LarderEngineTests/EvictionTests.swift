@@ -72,31 +72,6 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  @Test func `The file stays at about twice the budget, whatever the sizes`() throws {
-    let seed = Seed.announce()
-    var random = seed.generator()
-    let budget = 4 << 20
-    let store = try store(budget: .bytes(budget))
-    let bytes = [UInt8](repeating: 7, count: 400_000)
-    // Sixty times the budget is written: values of a hundred bytes to ninety pages.
-    var written = 0
-    var round = 0
-    while written < 60 * budget {
-      let factors = (0..<2).map { _ in Double.random(in: 1...60, using: &random) }
-      let size = Int(100 * factors[0] * factors[1])
-      let key = Int.random(in: 0..<1000, using: &random)
-      try store.setBytes(Array(bytes[..<size]), forKey: key)
-      written += size
-      round += 1
-    }
-    let statistics = try store.statistics()
-    print("file \(statistics.fileBytes) of budget \(budget) after \(round) writes")
-    // 1.3 to 1.7 times the budget, of which a part is reserved ahead of writes through the map.
-    #expect(statistics.fileBytes < 2 * budget, "\(seed)")
-    #expect(statistics.bytes <= budget)
-    #expect(try store.verify() == [])
-  }
-
   @Test func `An expired entry is in no answer and in no list`() throws {
     let store = try store(budget: .megabytes(1))
     let cache = PersistentCache<String, String>(storage: store, namespace: "n")

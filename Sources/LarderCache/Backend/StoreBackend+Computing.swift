@@ -73,10 +73,27 @@ extension StoreBackend {
         _ = try transaction.unset(encoded, in: space)
         return nil
       }
-      let content = try content(item.value, encoded, EntryAttributes(item.expires), core)
+      let content = try content(item, encoded, replacing: stored, core)
       try transaction.set(content, forKey: encoded, in: space)
       return item
     }
+  }
+
+  /// Returns the content of an item. It keeps the tags of the stored entry, whether it is pinned, and a
+  /// sliding expiration that the item does not change.
+  private func content(
+    _ item: Item<Value>, _ key: EncodedKey, replacing stored: Result<StoredValue?, any Error>,
+    _ core: StoreCore
+  ) throws -> EntryContent {
+    // An entry that cannot be read has no attributes to keep.
+    guard let old = (try? stored.get()) ?? nil else {
+      return try content(item.value, key, EntryAttributes(item.expires), core)
+    }
+    let (codec, payload) = try StandardCoding.encode(item.value, codec: context.options.codec)
+    let isKept = try item.expires.deadline(now: core.now) == old.expires
+    return try EntryContent(
+      key: key, codec: codec.rawValue, payload: payload, replacing: old,
+      expiration: isKept ? nil : item.expires, now: core.now)
   }
 
   func beginConditionalFill(

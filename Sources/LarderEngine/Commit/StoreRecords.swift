@@ -21,7 +21,8 @@ internal import LarderSystem
 //   "totals"          rewritten by every commit that changes it:
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
 //       32 pinned bytes u64   40 pinned entries u64   48 bytes of negative entries u64
-//       56 negative entries u64   64 forgotten tags u64 (`TagSweep.swift`)   72 checksum u64
+//       56 negative entries u64   64 forgotten tags u64 (`TagSweep.swift`)   72 bytes of objects u64
+//       80 checksum u64
 //   "n:" + name       a namespace:
 //        0 number u32   4 checksum u32, also over the name
 //   "i:" + number     u32 big-endian: the namespace identifier:
@@ -37,7 +38,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 5
+  package static let version: UInt32 = 6
 
   package var version = StoreMeta.version
   package var durability: Durability
@@ -175,6 +176,14 @@ package struct StoreTotals: Sendable, Hashable {
   package var absent = Sum()
   /// The commit version up to which records of removals by tag were deleted.
   package var forgottenTags: UInt64 = 0
+  /// The stored size of all objects, without those of dropped types.
+  package var objectBytes: UInt64 = 0
+
+  /// The bytes that count against the budget of the store.
+  package var charged: UInt64 {
+    let (sum, overflow) = bytes.addingReportingOverflow(objectBytes)
+    return overflow ? .max : sum
+  }
 
   /// A number of entries, and what they count against the budget.
   package struct Sum: Sendable, Hashable {
@@ -220,8 +229,8 @@ package struct StoreTotals: Sendable, Hashable {
   package init?(_ record: RawSpan) {
     guard
       record.byteCount >= StoreTotals.size,
-      let checksum: UInt64 = record.integer(at: 72),
-      XXH64.hash(record.slice(0..<72)!) == checksum
+      let checksum: UInt64 = record.integer(at: 80),
+      XXH64.hash(record.slice(0..<80)!) == checksum
     else { return nil }
     bytes = record.integer(at: 0)!
     entries = record.integer(at: 8)!
@@ -232,9 +241,10 @@ package struct StoreTotals: Sendable, Hashable {
     absent.bytes = record.integer(at: 48)!
     absent.entries = record.integer(at: 56)!
     forgottenTags = record.integer(at: 64)!
+    objectBytes = record.integer(at: 72)!
   }
 
-  static let size = 80
+  static let size = 88
 
   func write(to record: inout ScratchBuffer) {
     record.store(bytes, at: 0)
@@ -246,7 +256,8 @@ package struct StoreTotals: Sendable, Hashable {
     record.store(absent.bytes, at: 48)
     record.store(absent.entries, at: 56)
     record.store(forgottenTags, at: 64)
-    record.store(XXH64.hash(record.prefix(72)), at: 72)
+    record.store(objectBytes, at: 72)
+    record.store(XXH64.hash(record.prefix(80)), at: 80)
   }
 
   /// Returns the encoded record with its checksum.

@@ -5,62 +5,6 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// The content to write for one key.
-package struct EntryContent: Sendable {
-  package let codec: UInt16
-  package let payload: [UInt8]
-  package let expires: Int64
-  /// The lifetime of a sliding expiration in milliseconds, or zero.
-  package let lifetime: Int64
-  /// The bytes of the tags, each once.
-  let tags: [[UInt8]]
-  let isPinned: Bool
-  package let isAbsent: Bool
-  /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
-  let contentHash: UInt64
-
-  /// Creates the content for a key and computes its hash.
-  package init(
-    key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64
-  ) {
-    lifetime = 0
-    tags = []
-    isPinned = false
-    isAbsent = false
-    self.codec = codec
-    self.payload = payload
-    self.expires = expires
-    self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
-  }
-
-  /// Creates the content for a key that is written at `now`, and computes its hash.
-  ///
-  /// - Throws: ``StoreError/Code/invalidOption`` if an entry cannot have the attributes.
-  package init(
-    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: EntryAttributes, now: Int64
-  ) throws(StoreError) {
-    expires = try attributes.expiration.deadline(now: now)
-    tags = try Tag.bytes(of: attributes.tags)
-    isPinned = attributes.isPinned
-    isAbsent = attributes.isAbsent
-    // An entry that would slide beyond the end of time never expires.
-    lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
-    self.codec = codec
-    self.payload = payload
-    self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
-  }
-
-  /// The bytes that the entry counts against the budget in addition to key and payload.
-  package var overhead: Int {
-    EntryHeader.size + (lifetime == 0 ? 0 : 8) + (tags.isEmpty ? 0 : 8 + 8 * tags.count)
-  }
-
-  /// Returns the hashes of the tags in a generation.
-  package func tagHashes(in generation: Generation) -> [UInt64] {
-    tags.isEmpty ? [] : tags.map { Tag.hash($0, secret: generation.meta.secret) }
-  }
-}
-
 /// One entry of a record, as read.
 package struct RecordEntry {
   package let header: EntryHeader

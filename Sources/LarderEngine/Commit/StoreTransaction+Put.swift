@@ -20,7 +20,7 @@ extension StoreTransaction {
       expires: content.expires,
       traits: .init(
         lifetime: content.lifetime, isPinned: content.isPinned, isAbsent: content.isAbsent,
-        tagCount: content.tags.count, tagOrder: tagRemovals),
+        tagCount: content.tagCount, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
     try requireMaximum(of: number, allows: header.cost)
     let place = KeyPlace(key: key, hash: hash, number: number)
@@ -122,7 +122,7 @@ extension StoreTransaction {
     if more > 0, exceedsMaximum == true { return false }
     return
       (budget == 0
-      || totals.bytes - min(totals.bytes, UInt64(old.cost)) + UInt64(header.cost) <= budget)
+      || totals.charged - min(totals.charged, UInt64(old.cost)) + UInt64(header.cost) <= budget)
       && (entryBudget == 0 || totals.entries <= entryBudget)
   }
 

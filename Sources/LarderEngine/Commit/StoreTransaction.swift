@@ -44,7 +44,7 @@ public struct StoreTransaction: ~Copyable {
   let usesQueues: Bool
 
   var totals: StoreTotals
-  private var storedTotals: StoreTotals
+  var storedTotals: StoreTotals
   private(set) var namespaces = NamespaceRecordCache()
   /// The namespaces used by name, so that each is hashed and searched once.
   private var spaces: [NamespaceHandle] = []

@@ -244,10 +244,7 @@ extension StoreTransaction {
         throw StoreError.unreadable("it is damaged", in: space.name)
       }
       if item.header.lifetime != 0 { generation.table.touch(hash: hash, at: now) }
-      return StoredValue(
-        payload: payload, codec: item.header.codec, commitVersion: item.header.commitVersion,
-        created: item.header.created, expires: item.header.expires,
-        lifetime: item.header.lifetime, tags: [])
+      return StoredValue(payload, item.header, tags: try tags(of: item, hash: hash) ?? [])
     }
     return nil
   }

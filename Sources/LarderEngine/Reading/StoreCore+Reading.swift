@@ -58,13 +58,15 @@ package struct StoredValue: Sendable {
   package let lifetime: Int64
   /// The hashes of the tags.
   package let tags: [UInt64]
+  package let isPinned: Bool
 }
 
 extension StoredValue {
   init(_ payload: [UInt8], _ header: EntryHeader, tags: [UInt64]) {
     self.init(
       payload: payload, codec: header.codec, commitVersion: header.commitVersion,
-      created: header.created, expires: header.expires, lifetime: header.lifetime, tags: tags)
+      created: header.created, expires: header.expires, lifetime: header.lifetime, tags: tags,
+      isPinned: header.isPinned)
   }
 }
 

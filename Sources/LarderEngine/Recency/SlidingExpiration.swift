@@ -135,7 +135,7 @@ extension StoreTransaction {
     return record.slice(item.offset..<(item.offset + item.header.storedLength))?.copied() ?? []
   }
 
-  private func tags(of item: RecordEntry, hash: UInt64) throws -> [UInt64]? {
+  func tags(of item: RecordEntry, hash: UInt64) throws -> [UInt64]? {
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
       return nil
     }

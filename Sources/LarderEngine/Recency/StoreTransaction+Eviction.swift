@@ -43,19 +43,39 @@ extension StoreTransaction {
 
   /// Evicts until an entry of `cost` bytes fits into the budgets.
   mutating func makeRoom(for cost: Int) throws {
-    guard isOver(adding: cost, entries: 1) else { return }
+    if isOver(adding: cost, entries: 1) { try makeRoom(for: cost, entries: 1) }
+    try limitPages(adding: cost)
+  }
+
+  /// Counts bytes of objects against the budget.
+  package mutating func countObjects(removing old: UInt64, adding new: UInt64) {
+    totals.objectBytes = totals.objectBytes - min(totals.objectBytes, old) &+ new
+  }
+
+  /// Evicts entries for the objects that the transaction has added.
+  ///
+  /// - Throws: ``StoreError/Code/valueTooLarge`` if no entries are left that may be evicted.
+  package mutating func makeRoomForObjects() throws {
+    guard totals.objectBytes > storedTotals.objectBytes, isOver(adding: 0, entries: 0) else {
+      return
+    }
+    try makeRoom(for: 0, entries: 0)
+  }
+
+  private mutating func makeRoom(for cost: Int, entries: UInt64) throws {
     let (budget, limit, entryBudget) = (budget, byteLimit, entryBudget)
     try removeExpired(limit: 256) { totals in
-      budget > 0 && totals.bytes + UInt64(cost) > limit
-        || entryBudget > 0 && totals.entries + 1 > entryBudget
+      budget > 0 && totals.charged + UInt64(cost) > limit
+        || entryBudget > 0 && totals.entries + entries > entryBudget
     }
     // A process that lowered a budget was killed before the store fitted it.
-    let wasOver = isOver(adding: 0, entries: 0)
+    let wasOver =
+      entries > 0 ? isOver(adding: 0, entries: 0) : budget > 0 && storedTotals.charged > byteLimit
     let before = totals
     var emptyRounds = 0
-    while isOver(adding: cost, entries: 1), totals.entries > totals.pinned.entries {
+    while isOver(adding: cost, entries: entries), totals.entries > totals.pinned.entries {
       let count = try evict(
-        wanted: victims(adding: cost, entries: 1), round: emptyRounds,
+        wanted: victims(adding: cost, entries: entries), round: emptyRounds,
         sparingOwn: emptyRounds < Self.sparingRounds)
       if wasOver { trimmed += count }
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
@@ -72,28 +92,30 @@ extension StoreTransaction {
         break
       }
     }
-    if !wasOver { try requireRoom(for: cost) }
+    if isOver(adding: cost, entries: entries),
+      !wasOver || totals.entries <= totals.pinned.entries
+    {
+      throw try noRoom(for: cost)
+    }
     try fault(throwing: .afterEviction)
   }
 
-  /// Throws ``StoreError/Code/valueTooLarge`` if no entry was found that may be evicted, and there is no
-  /// room.
-  private func requireRoom(for cost: Int) throws {
-    if isOver(adding: cost, entries: 1) { throw try noRoom(for: cost) }
-  }
-
-  /// Returns the error for an entry for which only pinned or guaranteed entries would have to go.
+  /// Returns the error for an entry, or for objects (with a cost of 0), for which only pinned or
+  /// guaranteed entries would have to go.
   func noRoom(for cost: Int) throws -> StoreError {
     let guaranteed = ByteCount(bytes: Int(clamping: try sumOfMinimums()))
     let pinned = ByteCount(bytes: Int(clamping: totals.pinned.bytes))
     var budgets: [String] = []
     if budget > 0 { budgets.append("\(ByteCount(bytes: Int(clamping: budget)))") }
     if entryBudget > 0 { budgets.append("\(entryBudget) entries") }
+    let objects = ByteCount(bytes: Int(clamping: totals.objectBytes))
+    let subject =
+      cost == 0 ? "The objects do not fit." : "The entry has \(ByteCount(bytes: cost))."
     return StoreError(
-      .valueTooLarge, during: "set", path: generation.path,
-      "The entry has \(ByteCount(bytes: cost)). Of the budget of \(budgets.joined(separator: " and ")), "
+      .valueTooLarge, during: cost == 0 ? "save" : "set", path: generation.path,
+      "\(subject) Of the budget of \(budgets.joined(separator: " and ")), objects have \(objects), "
         + "\(totals.pinned.entries) pinned entries have \(pinned), and namespaces are guaranteed "
-        + "\(guaranteed). Raise the budget, or remove pinned entries or a minimum.")
+        + "\(guaranteed). Raise the budget, or remove objects, pinned entries or a minimum.")
   }
 
   /// Evicts at most `limit` entries towards lower budgets. Returns `false` if more eviction is
@@ -141,16 +163,16 @@ extension StoreTransaction {
 
   /// Returns whether entries of this number and cost exceed a budget.
   private func isOver(adding cost: Int, entries: UInt64) -> Bool {
-    budget > 0 && totals.bytes + UInt64(cost) > byteLimit
+    budget > 0 && totals.charged + UInt64(cost) > byteLimit
       || entryBudget > 0 && totals.entries + entries > entryBudget
   }
 
   /// Returns how many entries of the average size have to go, within the limit of one sample.
   private func victims(adding cost: Int, entries: UInt64) -> Int {
     var wanted: UInt64 = 1
-    if budget > 0, totals.bytes + UInt64(cost) > byteLimit {
+    if budget > 0, totals.charged + UInt64(cost) > byteLimit {
       let average = max(totals.bytes / max(totals.entries, 1), 1)
-      wanted = (totals.bytes + UInt64(cost) - byteLimit) / average + 1
+      wanted = (totals.charged + UInt64(cost) - byteLimit) / average + 1
     }
     if entryBudget > 0, totals.entries + entries > entryBudget {
       wanted = max(wanted, totals.entries + entries - entryBudget)
@@ -183,7 +205,7 @@ extension StoreTransaction {
   ///   - round: The number of samples before this one in which there was no victim.
   ///   - sparingOwn: Whether entries of this transaction stay, if others can be found.
   /// - Returns: The number of entries that were removed.
-  private mutating func evict(wanted: Int, round: Int, sparingOwn: Bool) throws -> Int {
+  mutating func evict(wanted: Int, round: Int, sparingOwn: Bool) throws -> Int {
     if usesQueues, try evictFromQueues(sparingOwn: sparingOwn) { return 1 }
     guard EvictionPolicy(code: generation.table.policyCode) != nil else {
       throw StoreError.unknownPolicy(

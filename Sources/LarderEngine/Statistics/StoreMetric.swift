@@ -119,8 +119,11 @@ package struct StoreMetric: Sendable {
       .gauge, "larder_stored_bytes", "What the stored entries count against the budget."
     ) { $0.bytes },
     StoreMetric(
+      .gauge, "larder_object_bytes", "What the stored objects count against the budget."
+    ) { $0.objectBytes },
+    StoreMetric(
       .gauge, "larder_budget_bytes",
-      "The most the stored entries may take; absent without a budget."
+      "The most entries and objects may take; absent without a budget."
     ) { $0.budget },
     StoreMetric(.gauge, "larder_file_bytes", "The size of the data file.") { $0.fileBytes },
     StoreMetric(.gauge, "larder_namespace_entries", "Stored entries of a namespace.") {

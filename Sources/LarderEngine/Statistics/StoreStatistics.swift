@@ -54,10 +54,12 @@ public struct StoreStatistics: Sendable, Hashable {
   public let negativeEntries: Int
   /// The bytes that the negative entries count against the budget, of which they have at most an eighth.
   public let negativeBytes: Int
+  /// The stored size of all objects, which counts against the budget too.
+  public let objectBytes: Int
   /// The sum of what the stored entries count against the budget: 64 bytes, key and value each; 8
   /// bytes more with a sliding expiration, and with tags 8 and 8 for each.
   public let bytes: Int
-  /// The most ``bytes`` may be; `nil` without a budget.
+  /// The most that ``bytes`` and ``objectBytes`` may be together; `nil` without a budget.
   public let budget: Int?
   /// The size of `data.mdb`, which never shrinks and may reach about twice the budget. Where it is
   /// written through the map, it is up to an eighth, at most 16 MiB, ahead of what is in use.
@@ -144,6 +146,7 @@ extension StoreCore {
         pinnedBytes: Int(clamping: totals.pinned.bytes),
         negativeEntries: Int(clamping: totals.absent.entries),
         negativeBytes: Int(clamping: totals.absent.bytes),
+        objectBytes: Int(clamping: totals.objectBytes),
         bytes: Int(clamping: totals.bytes),
         budget: table.budget == 0 ? nil : Int(clamping: table.budget),
         fileBytes: size,

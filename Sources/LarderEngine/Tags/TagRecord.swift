@@ -160,7 +160,7 @@ extension StoreTransaction {
   mutating func allowsFill(
     _ content: EntryContent, in space: NamespaceHandle, since begun: UInt64
   ) throws -> Bool {
-    if content.tags.isEmpty || Mutant.fillIgnoresTags.isActive { return true }
+    if content.tagCount == 0 || Mutant.fillIgnoresTags.isActive { return true }
     let namespace = try number(of: space)
     for hash in content.tagHashes(in: generation) {
       let slot = StampSlot(hash: hash)

@@ -1,0 +1,89 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// The content to write for one key.
+package struct EntryContent: Sendable {
+  package let codec: UInt16
+  package let payload: [UInt8]
+  package let expires: Int64
+  /// The lifetime of a sliding expiration in milliseconds, or zero.
+  package let lifetime: Int64
+  /// The bytes of the tags, each once.
+  private let tags: [[UInt8]]
+  /// The hashes of the tags, if they are those of a stored entry.
+  private let keptTags: [UInt64]
+  let isPinned: Bool
+  package let isAbsent: Bool
+  /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
+  let contentHash: UInt64
+
+  /// Creates the content for a key and computes its hash.
+  package init(
+    key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64
+  ) {
+    lifetime = 0
+    tags = []
+    keptTags = []
+    isPinned = false
+    isAbsent = false
+    self.codec = codec
+    self.payload = payload
+    self.expires = expires
+    self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+  }
+
+  /// Creates the content for a key that is written at `now`, and computes its hash.
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` if an entry cannot have the attributes.
+  package init(
+    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: EntryAttributes, now: Int64
+  ) throws(StoreError) {
+    expires = try attributes.expiration.deadline(now: now)
+    tags = try Tag.bytes(of: attributes.tags)
+    keptTags = []
+    isPinned = attributes.isPinned
+    isAbsent = attributes.isAbsent
+    // An entry that would slide beyond the end of time never expires.
+    lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
+    self.codec = codec
+    self.payload = payload
+    self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+  }
+
+  /// Creates the content that replaces a stored value and keeps its tags and whether it is pinned.
+  ///
+  /// - Parameter expiration: The new expiration, or `nil` to keep that of the value.
+  package init(
+    key: EncodedKey, codec: UInt16, payload: [UInt8], replacing old: StoredValue,
+    expiration: Expiration? = nil, now: Int64
+  ) throws(StoreError) {
+    let expires = try expiration?.deadline(now: now)
+    // A write is a use, which begins a new sliding lifetime.
+    let kept =
+      old.lifetime == 0 ? old.expires : EntryHeader.deadline(of: old.lifetime, from: now)
+    self.expires = expires ?? kept
+    lifetime =
+      expires == nil
+      ? old.lifetime : expires == EntryHeader.never ? 0 : expiration!.slidingLifetime
+    tags = []
+    keptTags = old.tags
+    isPinned = old.isPinned
+    isAbsent = false
+    self.codec = codec
+    self.payload = payload
+    contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+  }
+
+  var tagCount: Int { tags.count + keptTags.count }
+
+  /// The bytes that the entry counts against the budget in addition to key and payload.
+  package var overhead: Int {
+    EntryHeader.size + (lifetime == 0 ? 0 : 8) + (tagCount == 0 ? 0 : 8 + 8 * tagCount)
+  }
+
+  /// Returns the hashes of the tags in a generation.
+  package func tagHashes(in generation: Generation) -> [UInt64] {
+    tags.isEmpty ? keptTags : tags.map { Tag.hash($0, secret: generation.meta.secret) }
+  }
+}
