@@ -150,8 +150,8 @@ package final class StoreCore: Sendable {
         switches += 1
         let now = Clocks.monotonicNanoseconds()
         if switches == 1 { firstSwitch = now }
-        // Consecutive compactions and repairs do not make an operation fail.
-        guard switches < 8 || now &- firstSwitch < 2_000_000_000 else {
+        // Consecutive compactions and repairs do not make an operation fail, on a busy machine neither.
+        guard switches < 8 || now &- firstSwitch < 10_000_000_000 else {
           throw StoreError(
             .damaged, during: "use", path: directory.path,
             "The store switched generations \(switches) times in a row. Check the disk.")
