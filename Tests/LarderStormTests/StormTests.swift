@@ -49,6 +49,18 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
     #expect((number("memory_hits_checked", in: line) ?? 0) > kills)
   }
 
+  @Test(.enabled(if: hasFaults, "takes minutes without optimisation"), .timeLimit(.minutes(15)))
+  func `Four processes that replace everything keep the file below twice the budget`() throws {
+    let seed = "\(Seed.announce().value % 1_000_000)"
+    let outcome = try ChildProcess.run(
+      TestExecutable("larder-stress").path, ["churn", "--short", "--seed", seed],
+      deadline: .seconds(300))
+    let line = outcome.lines.last ?? ""
+    print("churn: \(line)")
+    #expect(outcome.status == .exited(0), "\(outcome.standardError.suffix(4000))")
+    #expect(number("violations", in: line) == 0 && (number("evictions", in: line) ?? 0) > 0)
+  }
+
   @Test(.timeLimit(.minutes(15)))
   func `Queries of random objects give what plain arrays give`() throws {
     let seed = "\(Seed.announce().value % 1_000_000)"
