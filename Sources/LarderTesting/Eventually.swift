@@ -40,9 +40,17 @@ public func eventually(
 
 /// Waits in a task until a condition is true, and lets other tasks run.
 ///
+/// ```swift
+/// try await awaitEventually("the cache has the value") { try await cache.value(forKey: 1) != nil }
+/// ```
+///
 /// The limit is long: Swift Testing starts all tests at once, and a task that suspends continues after
 /// those that wait for a thread before it.
 ///
+/// - Parameters:
+///   - text: What is waited for; a part of the error.
+///   - limit: The longest wait.
+///   - condition: It is called at intervals of a millisecond or more.
 /// - Throws: ``ConditionTimedOut``, `CancellationError`, and errors of `condition`.
 public func awaitEventually(
   _ text: String, within limit: Duration = .seconds(600), _ condition: () async throws -> Bool

@@ -184,7 +184,7 @@ struct MetricsTests {
     let turns = Turns { turn in
       if turn < 3 { try store.setBytes([1], forKey: turn) } else { store.close() }
     }
-    try await metrics.run(every: .seconds(15), pause: { try await turns.sleep(for: $0) })
+    try await metrics.run(every: .seconds(15), pause: { try turns.pass($0) })
     #expect(turns.waited == [.seconds(15), .seconds(15), .seconds(15)])
     #expect(try total("larder_sets_total") == 2)
     let error = #expect(throws: StoreError.self) { try metrics.record() }
@@ -194,7 +194,7 @@ struct MetricsTests {
   @Test func `A run ends when its task is cancelled`() async throws {
     let metrics = try StoreMetrics(temporary.store, factory: factory)
     let turns = Turns { turn in if turn == 2 { throw CancellationError() } }
-    try await metrics.run(every: .milliseconds(1), pause: { try await turns.sleep(for: $0) })
+    try await metrics.run(every: .milliseconds(1), pause: { try turns.pass($0) })
     #expect(turns.waited.count == 2)
     let generation = try factory.expectGauge("larder_generation", dimensions())
     #expect(generation.values.count == 2)
@@ -208,26 +208,16 @@ struct MetricsTests {
   }
 }
 
-/// A clock without real waits: each sleep is a step of the test.
-private final class Turns: Clock {
-  struct Instant: InstantProtocol {
-    let offset: Duration
-    func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-    func duration(to other: Instant) -> Duration { other.offset - offset }
-    static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
-  }
-
+/// Pauses that take no time: each is a step of the test.
+private final class Turns: Sendable {
   private let turns = Mutex<[Duration]>([])
   private let turn: @Sendable (Int) throws -> Void
 
   init(_ turn: @escaping @Sendable (Int) throws -> Void) { self.turn = turn }
 
   var waited: [Duration] { turns.withLock { $0 } }
-  var now: Instant { Instant(offset: turns.withLock { $0.reduce(.zero, +) }) }
-  var minimumResolution: Duration { .zero }
 
-  func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-    let interval = now.duration(to: deadline)
+  func pass(_ interval: Duration) throws {
     let number = turns.withLock { turns in
       turns.append(interval)
       return turns.count

@@ -86,6 +86,21 @@ private struct Leaf: Storable, Equatable {
     #expect(try ground.store.storage.verify() == [])
   }
 
+  @Test func `In a store that exceeds a lower budget objects add nothing to its size`() throws {
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(budget)))
+    try ground.store.storage.write { transaction in
+      for key in 0..<6000 { try transaction.setBytes([1, 2, 3], forKey: key) }
+    }
+    let before = try ground.store.storage.statistics()
+    // As a process leaves it that was killed after it had stored the limit.
+    try ground.store.storage.core.generation().table.budget = 200_000
+    try ground.store.save((0..<20).map { leaf($0) })
+    let after = try ground.store.storage.statistics()
+    #expect(after.bytes + after.objectBytes <= before.bytes && after.objectBytes > 200_000)
+    #expect(throws: StoreError.self) { try ground.store.save((100..<140).map { leaf($0) }) }
+    #expect(try ground.store.objects(Leaf.self).count() == 20)
+  }
+
   @Test func `The size of objects is known after a repair, and zero once all were deleted`() throws
   {
     let ground = try fixture()

@@ -85,8 +85,14 @@ extension StoreBackend {
     _ item: Item<Value>, _ key: EncodedKey, replacing stored: Result<StoredValue?, any Error>,
     _ core: StoreCore
   ) throws -> EntryContent {
-    // An entry that cannot be read has no attributes to keep.
-    guard let old = (try? stored.get()) ?? nil else {
+    let old: StoredValue?
+    do {
+      old = try stored.get()
+    } catch let error as StoreError where error.code == .unreadableEntry {
+      // It has no attributes to keep.
+      old = nil
+    }
+    guard let old else {
       return try content(item.value, key, EntryAttributes(item.expires), core)
     }
     let (codec, payload) = try StandardCoding.encode(item.value, codec: context.options.codec)

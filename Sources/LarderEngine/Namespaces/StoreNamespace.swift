@@ -244,7 +244,10 @@ extension StoreTransaction {
         throw StoreError.unreadable("it is damaged", in: space.name)
       }
       if item.header.lifetime != 0 { generation.table.touch(hash: hash, at: now) }
-      return StoredValue(payload, item.header, tags: try tags(of: item, hash: hash) ?? [])
+      guard let tags = try tags(of: item, hash: hash) else {
+        throw StoreError.unreadable("its tags are damaged", in: space.name)
+      }
+      return StoredValue(payload, item.header, tags: tags)
     }
     return nil
   }

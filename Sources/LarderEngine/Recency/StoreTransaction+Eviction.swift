@@ -68,10 +68,13 @@ extension StoreTransaction {
       budget > 0 && totals.charged + UInt64(cost) > limit
         || entryBudget > 0 && totals.entries + entries > entryBudget
     }
-    // A process that lowered a budget was killed before the store fitted it.
-    let wasOver =
-      entries > 0 ? isOver(adding: 0, entries: 0) : budget > 0 && storedTotals.charged > byteLimit
-    let before = totals
+    // A process that lowered a budget was killed before the store fitted it. Objects are counted by now.
+    let before = entries > 0 ? totals : storedTotals
+    let wasOver = entries > 0 ? isOver(adding: 0, entries: 0) : budget > 0 && before.charged > limit
+    func hasGrown(_ now: StoreTotals) -> Bool {
+      now.charged + UInt64(cost) > before.charged
+        || entries > 0 && now.entries + entries > before.entries
+    }
     var emptyRounds = 0
     while isOver(adding: cost, entries: entries), totals.entries > totals.pinned.entries {
       let count = try evict(
@@ -80,11 +83,7 @@ extension StoreTransaction {
       if wasOver { trimmed += count }
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
       // The rest is left to later writes: a transaction has room for a limited number of pages.
-      if wasOver, trimmed >= Self.step, totals.bytes + UInt64(cost) <= before.bytes,
-        totals.entries < before.entries
-      {
-        break
-      }
+      if wasOver, trimmed >= Self.step, !hasGrown(totals) { break }
       // The last round has visited all entries.
       if emptyRounds > Self.sparingRounds {
         // Without entries that must stay, the totals are wrong.
@@ -92,9 +91,7 @@ extension StoreTransaction {
         break
       }
     }
-    if isOver(adding: cost, entries: entries),
-      !wasOver || totals.entries <= totals.pinned.entries
-    {
+    if isOver(adding: cost, entries: entries), !wasOver || hasGrown(totals) {
       throw try noRoom(for: cost)
     }
     try fault(throwing: .afterEviction)

@@ -47,7 +47,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let tooManyProcesses = Code(rawValue: "tooManyProcesses")
     /// The disk, a disk quota or a file size limit rejected the write.
     public static let storageFull = Code(rawValue: "storageFull")
-    /// An entry is larger than the budget or than 1 GiB.
+    /// An entry is larger than the budget or than 1 GiB, or objects and pinned entries leave it no room.
     public static let valueTooLarge = Code(rawValue: "valueTooLarge")
     /// A transaction changed more pages than one transaction may.
     public static let transactionTooLarge = Code(rawValue: "transactionTooLarge")

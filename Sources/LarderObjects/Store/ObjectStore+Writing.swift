@@ -17,6 +17,7 @@ extension ObjectStore {
   ///   index; ``ObjectError/Code/unencodable`` if the object cannot be encoded;
   ///   ``ObjectError/Code/notLoaded`` if a reference was assigned while its objects could not be
   ///   loaded; ``ObjectError/Code/tooLarge`` if the object exceeds the budget of its type;
+  ///   `StoreError` with the code `valueTooLarge` if it does not fit into the budget of the store;
   ///   ``ObjectError/Code/invalidSchema``, ``ObjectError/Code/newerSchema``,
   ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if the
   ///   declared type cannot be written; `StoreError` if the commit fails.

@@ -103,8 +103,8 @@ final class EvictionFigures {
       rivalValue: mean { $0.percents["lru"]! }, rivalUnit: "%")
   }
 
-  /// The largest difference between four processes that replay a trace in turns and one that replays
-  /// it: the order of the accesses is the same, what differs is who makes them.
+  /// The largest difference between one process that replays a trace and four that replay it in turns,
+  /// with the accesses in the same order.
   func fourProcesses() throws -> Figure {
     func difference(
       _ cell: EvictionReference.Cell, _ processes: EvictionReplay.Processes
