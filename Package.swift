@@ -182,7 +182,8 @@ let package = Package(
       dependencies: ["Larder", "LarderLMDB", "LarderSystem", "LarderTesting", "LarderTestWorker"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
     .testTarget(
-      name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
+      name: "LarderEngineTests",
+      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"]),
     .testTarget(
       name: "LarderCacheTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(

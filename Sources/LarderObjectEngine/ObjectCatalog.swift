@@ -13,8 +13,9 @@ internal import LarderSystem
 //
 //     t:<name>          CBOR of `ObjectTypeRecord`: the identifier and the declared schema; then
 //                       its XXH64
-//     c:<identifier>    64 bytes: next sequence, objects, bytes, budget, watched to, all u64;
-//                       watch u32; sample u32; most objects u64; XXH64 of the preceding bytes
+//     c:<identifier>    72 bytes: next sequence, objects, bytes, budget, watched to, all u64;
+//                       watch u32; sample u32; most objects u64; is copy u64; XXH64 of the
+//                       preceding bytes
 //     d:<identifier>    tombstone, one byte: 1 a dropped type, 2 a dropped index; swept in steps
 //     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`), and XXH64
 //     "numbers"         u32: the next identifier of a type or an index
@@ -212,6 +213,12 @@ package struct ObjectTypeCounters: Sendable, Hashable {
   package var sample: UInt32 = 0
   /// The limit of the number of objects; zero means no limit.
   package var mostObjects: UInt64 = 0
+  /// Whether the objects are the copies of a migration that is not complete.
+  package var isCopy = false
+
+  /// The bytes that count against the budget of the store: copies count from the cutover on, which
+  /// drops what they replace.
+  package var charged: UInt64 { isCopy ? 0 : bytes }
 
   /// Whether the type exceeds its budget.
   package var isOverBudget: Bool {
@@ -236,8 +243,8 @@ package struct ObjectTypeCounters: Sendable, Hashable {
 
   package init?(_ record: RawSpan) {
     guard
-      record.byteCount >= 64, let check: UInt64 = record.integer(at: 56),
-      XXH64.hash(record.slice(0..<56)!) == check
+      record.byteCount >= 72, let check: UInt64 = record.integer(at: 64),
+      XXH64.hash(record.slice(0..<64)!) == check
     else { return nil }
     nextSequence = record.integer(at: 0)!
     count = record.integer(at: 8)!
@@ -247,10 +254,11 @@ package struct ObjectTypeCounters: Sendable, Hashable {
     watch = record.integer(at: 40)!
     sample = record.integer(at: 44)!
     mostObjects = record.integer(at: 48)!
+    isCopy = record.integer(at: 56)! as UInt64 == 1
   }
 
   package func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 64)
+    var result = [UInt8](repeating: 0, count: 72)
     result.store(nextSequence, at: 0)
     result.store(count, at: 8)
     result.store(bytes, at: 16)
@@ -259,7 +267,8 @@ package struct ObjectTypeCounters: Sendable, Hashable {
     result.store(watch, at: 40)
     result.store(sample, at: 44)
     result.store(mostObjects, at: 48)
-    result.store(XXH64.hash(Array(result[..<56])), at: 56)
+    result.store(isCopy ? 1 : 0 as UInt64, at: 56)
+    result.store(XXH64.hash(Array(result[..<64])), at: 64)
     return result
   }
 }

@@ -122,9 +122,9 @@ extension StoreTransaction {
     _ type: UInt32, _ body: (inout ObjectTypeCounters) -> Void
   ) throws {
     var books = try objectBooks(type)
-    let before = books.bytes
+    let before = books.charged
     body(&books)
-    countObjects(removing: before, adding: books.bytes)
+    countObjects(removing: before, adding: books.charged)
     objects.books[type] = (books, true)
   }
 

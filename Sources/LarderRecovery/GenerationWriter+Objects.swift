@@ -144,7 +144,7 @@ extension GenerationWriter {
         books.mostObjects = old.mostObjects
         // The index for eviction samples is rebuilt when it is missing.
       }
-      totals.objectBytes += books.bytes
+      totals.objectBytes += books.charged
       try transaction!.put(
         books.encoded(), forKey: ObjectTypeCounters.key(type.number), in: .main)
     }

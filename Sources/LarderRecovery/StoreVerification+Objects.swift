@@ -103,7 +103,7 @@ extension StoreVerification {
   private mutating func checkSize(_ snapshot: borrowing Snapshot) throws {
     var sum: UInt64 = 0
     try forEachRecord("c:", in: snapshot.transaction) { _, _, record in
-      sum &+= ObjectTypeCounters(record)?.bytes ?? 0
+      sum &+= ObjectTypeCounters(record)?.charged ?? 0
     }
     guard
       let record = try snapshot.transaction.value(forKey: StoreTotals.key, in: .main),

@@ -89,7 +89,7 @@ import Testing
     let tasks = (0..<20).map { key in
       Task { try await cache.setValue(key, forKey: key) }
     }
-    try await awaitEventually("all writes are queued") { store.core.queuedWrites == 20 }
+    try await awaitEventually("all writes are queued") { store.core.queuedWrites >= 20 }
     let closer = JoinableThread { store.close() }
     goOn.set()
     for task in tasks { try await task.value }
@@ -119,12 +119,13 @@ import Testing
           try transaction.setBytes([1], forKey: round)
         }
       }
-      try await awaitEventually("the task's write is queued") { store.core.queuedWrites == 1 }
+      // The checkpoint of an idle store may be queued as well.
+      try await awaitEventually("the task's write is queued") { store.core.queuedWrites >= 1 }
       let second = JoinableThread {
         own.note()
         try? store.setBytes([2], forKey: -1 - round)
       }
-      try await awaitEventually("both writes are queued") { store.core.queuedWrites == 2 }
+      try await awaitEventually("both writes are queued") { store.core.queuedWrites >= 2 }
       goOn.set()
       try await task.value
       first.join()

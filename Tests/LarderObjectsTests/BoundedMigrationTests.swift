@@ -63,6 +63,47 @@ struct BoundedMigrationTests {
     #expect(try ground.store.storage.verify() == [])
   }
 
+  @Test func `Objects of more than half the store's budget can be migrated, and count once`()
+    throws
+  {
+    let budget = 2_000_000
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(budget)))
+    let name = String(repeating: "n", count: 500)
+    try ground.store.save((0..<2500).map { Thumb(id: $0, name: name) })
+    let size = try ground.store.storage.statistics().objectBytes
+    #expect(size > budget / 2)
+    try ground.store.storage.setBytes([UInt8](repeating: 1, count: 50_000), forKey: 1)
+    try ground.store.migrate([Self.migration]) { _ in
+      #expect(throws: Never.self) {
+        guard try copy(ground.store) != nil else { return }
+        #expect(try ground.store.storage.statistics().objectBytes == size)
+        #expect(try ground.store.storage.verify() == [])
+      }
+    }
+    let after = try ground.store.storage.statistics()
+    #expect(after.objectBytes > size && after.bytes + after.objectBytes <= budget)
+    #expect(after.objectBytes == (try ground.store.usage(of: NewThumb.self).bytes.bytes))
+    #expect(try ground.store.storage.bytes(forKey: 1)?.count == 50_000)
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test func `New objects that exceed the store's budget are an error, and the old ones remain`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(1_000_000)))
+    try ground.store.save((0..<1500).map { Thumb(id: $0, name: "n\($0)") })
+    let grown = Migration<Thumb, NewThumb>("grown") {
+      NewThumb(id: $0.id, name: String(repeating: "n", count: 1000), size: 0)
+    }.step
+    #expect(throws: (any Error).self) { try ground.store.migrate([grown]) }
+    #expect(try ground.store.objects(Thumb.self).count() == 1500)
+    #expect(try ground.store.storage.verify() == [])
+    try ground.store.storage.setLimits(StoreLimits(budget: .bytes(4_000_000)))
+    try ground.store.migrate([grown])
+    #expect(try ground.store.objects(NewThumb.self).count() == 1500)
+    #expect(try ground.store.storage.verify() == [])
+  }
+
   @Test func `A budget set during a migration applies after it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<3500).map { Thumb(id: $0, name: "n\($0)") })

@@ -2,11 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
+package import LarderSystem
 
 /// The writer ticket of a store: `WriterTicket.swift` has the rules. Its numbers are process slots.
 extension SharedTable {
-  var ticket: WriterTicket { unsafe WriterTicket(at: base + SharedTableLayout.ticket) }
+  package var ticket: WriterTicket { unsafe WriterTicket(at: base + SharedTableLayout.ticket) }
 
   /// Releases the ticket if this process holds it.
   @inline(__always)

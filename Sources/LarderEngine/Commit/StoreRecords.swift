@@ -38,7 +38,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 6
+  package static let version: UInt32 = 7
 
   package var version = StoreMeta.version
   package var durability: Durability

@@ -227,6 +227,7 @@ struct MigrationStepExecutor {
     }
     var record = ObjectMigrationRecord(name: migration.name, source: source.number)
     planned.number = try transaction.newObjectNumber()
+    try transaction.changeObjectBooks(planned.number) { $0.isCopy = true }
     for (position, index) in planned.indexes.enumerated() {
       planned.indexes[position].number = try transaction.newNumber(for: index)
     }
@@ -347,9 +348,9 @@ struct MigrationStepExecutor {
     let old = try transaction.objectBooks(source.number)
     try transaction.changeObjectBooks(target.number) {
       $0.nextSequence = max($0.nextSequence, old.nextSequence)
+      $0.isCopy = false
     }
-    try transaction.setObjectBudget(
-      target.number, bytes: old.budget, objects: old.mostObjects)
+    try transaction.setObjectBudget(target.number, bytes: old.budget, objects: old.mostObjects)
     try transaction.dropObjects(of: source)
     try transaction.dropObjectNumber(record.watch, isIndex: true)
     if copy.source != copy.target {
@@ -365,36 +366,5 @@ struct MigrationStepExecutor {
     if copy.source != copy.target {
       try rename(referencesTo: copy.source, as: copy.target, &transaction)
     }
-  }
-
-  // MARK: Abandoning
-
-  /// Deletes the state of a migration that is in progress.
-  ///
-  /// - Returns: Whether the migration was in progress.
-  static func abandon(_ name: String, _ transaction: inout StoreTransaction) throws -> Bool {
-    guard let record = try transaction.migration(named: name), !record.isApplied else {
-      return false
-    }
-    if let target = record.target {
-      try transaction.dropObjects(of: target)
-      try transaction.dropObjectNumber(record.watch, isIndex: true)
-      let types = try transaction.withSnapshot { try ObjectReading.types($0) }
-      for var type in types where type.migration == name {
-        if type.version == 0 {
-          try transaction.dropObjects(of: type)
-          try transaction.removeObjectType(named: type.name)
-          continue
-        }
-        try transaction.changeObjectBooks(type.number) {
-          $0.watch = 0
-          $0.watchedTo = 0
-        }
-        type.migration = nil
-        try transaction.putObjectType(type)
-      }
-    }
-    try transaction.removeMigration(named: name)
-    return true
   }
 }
