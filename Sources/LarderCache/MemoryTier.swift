@@ -224,10 +224,13 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
-  package func remove(_ key: Key) {
+  /// Removes the value of a key if `mayRemove`, called under the lock of the shard, returns `true`.
+  package func remove(_ key: Key, if mayRemove: () -> Bool = { true }) {
     if fork.isForkedChild { return }
     let hash = key.hashValue
-    shard(hash).state.withLock { shard in _ = shard.remove(key, hash: hash) }
+    shard(hash).state.withLock { shard in
+      if mayRemove() { _ = shard.remove(key, hash: hash) }
+    }
   }
 
   package func removeAll() {

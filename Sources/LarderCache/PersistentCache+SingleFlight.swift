@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 public import LarderEngine
+internal import Synchronization
 
 extension PersistentCache {
   /// Returns the value of a key. If there is none, one caller on the machine computes it.
@@ -123,10 +124,21 @@ extension PersistentCache {
     _ key: Key,
     _ body: @escaping @Sendable (_ read: () throws -> Item<Value>?) throws -> Item<Value>?
   ) throws -> Item<Value>? {
-    guard let transactional = backend.transactional else {
-      preconditionFailure("A cache without a store has no transactions.")
-    }
-    return try transactional.change(key, body)
+    let result = Mutex<Item<Value>?>(nil)
+    let now: @Sendable () -> Int64 = { [tier] in tier.now }
+    _ = try backend.change(
+      KeyChange(operation: "update") { read in
+        var old: (value: Value, expires: Int64)?
+        let item = try body {
+          old = try read()
+          return old.map { Item($0.value, millisecondsSince1970: $0.expires) }
+        }
+        result.withLock { $0 = item }
+        guard let item else { return .removed }
+        let isKept = try old.map { try item.expires.deadline(now: now()) == $0.expires } ?? false
+        return .stored(item.value, isKept ? nil : item.expires)
+      }, key)
+    return result.withLock { $0 }
   }
 
   /// Reads a key to store a value later, only if the key has none and is not written or removed until

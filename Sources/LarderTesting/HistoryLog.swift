@@ -8,18 +8,20 @@
 //
 //     offset  size  header (64 bytes, native byte order)
 //          0     8  magic, "LARDHIST"
-//          8     4  version, 1
-//         12     4  size of a record, 40
+//          8     4  version, 2
+//         12     4  size of a record, 48
 //         16     8  capacity, in records
 //         24     8  records taken (atomic; may exceed the capacity by the number of threads)
 //         32    32  zero
 //
 //     offset  size  record
-//          0     8  state: 0 empty, 1 pending, 2 ended, 3 discarded; plus 256 for a read (atomic)
+//          0     8  state: 0 empty, 1 pending, 2 ended, 3 discarded; plus 256 for a read and
+//                  512 for a replacement (atomic)
 //          8     8  key
 //         16     8  value
 //         24     8  start, nanoseconds of CLOCK_MONOTONIC
 //         32     8  end
+//         40     8  the value that a replacement read
 //
 // The state is stored last with release ordering: a record whose process was killed before that is
 // still empty, or still pending. The file appears under its name, which ends in
@@ -65,12 +67,21 @@ import Synchronization
     static let ended: UInt64 = 2
     static let discarded: UInt64 = 3
     static let read: UInt64 = 256
+    static let replacement: UInt64 = 512
+
+    static func kind(_ kind: Linearizability.Operation.Kind) -> UInt64 {
+      switch kind {
+      case .write: 0
+      case .read: read
+      case .replacement: replacement
+      }
+    }
   }
 
   private static let magic: UInt64 = 0x5453_4948_4452_414c
-  private static let version: UInt32 = 1
+  private static let version: UInt32 = 2
   private static let headerSize = 64
-  private static let recordSize = 40
+  private static let recordSize = 48
   private static let suffix = ".history"
   private static let serial = Atomic<Int>(0)
 
@@ -80,7 +91,7 @@ import Synchronization
   private let memory: UnsafeMutableRawPointer
 
   /// Creates a log in an existing directory, which may contain logs of any number of processes.
-  /// `capacity` is the number of operations, of 40 bytes each.
+  /// `capacity` is the number of operations, of 48 bytes each.
   public init(directory: String, capacity: Int = 1 << 20) throws(SystemCallError) {
     let number = Self.serial.wrappingAdd(1, ordering: .relaxed).newValue
     let name = "\(getpid())-\(number)-\(POSIX.monotonicNanoseconds())"
@@ -114,18 +125,20 @@ import Synchronization
     let start = Linearizability.now()
     unsafe memory.storeBytes(of: start, toByteOffset: offset + 24, as: UInt64.self)
     unsafe word(offset).pointee.store(
-      State.pending | (kind == .read ? State.read : 0), ordering: .releasing)
+      State.pending | State.kind(kind), ordering: .releasing)
     return Entry(index: index)
   }
 
-  /// Records that an operation has succeeded, and the value that a read returned.
-  public func end(_ entry: Entry, value: UInt64? = nil) {
+  /// Records that an operation has succeeded, the value that a read returned, and the one that a
+  /// replacement read.
+  public func end(_ entry: Entry, value: UInt64? = nil, old: UInt64? = nil) {
     let now = Linearizability.now()
     let offset = Self.headerSize + entry.index * Self.recordSize
     unsafe memory.storeBytes(of: now, toByteOffset: offset + 32, as: UInt64.self)
     if let value {
       unsafe memory.storeBytes(of: value, toByteOffset: offset + 16, as: UInt64.self)
     }
+    if let old { unsafe memory.storeBytes(of: old, toByteOffset: offset + 40, as: UInt64.self) }
     setState(State.ended, at: offset)
   }
 
@@ -135,7 +148,8 @@ import Synchronization
   }
 
   private func setState(_ state: UInt64, at offset: Int) {
-    let kind = unsafe word(offset).pointee.load(ordering: .relaxed) & State.read
+    let kind =
+      unsafe word(offset).pointee.load(ordering: .relaxed) & (State.read | State.replacement)
     unsafe word(offset).pointee.store(state | kind, ordering: .releasing)
   }
 
@@ -192,8 +206,10 @@ import Synchronization
       if state != State.pending && state != State.ended { continue }
       operations.append(
         Linearizability.Operation(
-          number(offset) & State.read != 0 ? .read : .write,
-          key: number(offset + 8), value: number(offset + 16), start: number(offset + 24),
+          number(offset) & State.read != 0
+            ? .read : number(offset) & State.replacement != 0 ? .replacement : .write,
+          key: number(offset + 8), value: number(offset + 16), old: number(offset + 40),
+          start: number(offset + 24),
           end: state == State.ended ? number(offset + 32) : Linearizability.pending))
     }
   }

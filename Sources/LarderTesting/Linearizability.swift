@@ -18,6 +18,12 @@
 // a forward zone that contains it, and backward zones do not contradict each other. A longer cycle
 // contains a cycle of two. Sorting finds all of that in O(n log n).
 //
+// A replacement reads one value and writes another in one step. It belongs to the clusters of both, and
+// the second cluster comes immediately after the first. So clusters that replacements connect form a
+// chain, which is contiguous as a cluster is: the zones above are those of chains. Within a chain the
+// order is known, and no operation of a cluster may have ended before one of an earlier cluster began.
+// Two replacements of one value contradict each other: one of them is a lost update.
+//
 // The time is one host's CLOCK_MONOTONIC, which all its processes share.
 
 /// A checker of histories of registers: the reads and writes of several processes with their times.
@@ -40,6 +46,8 @@ public enum Linearizability {
       case write
       /// A read that returned a value.
       case read
+      /// A replacement of ``Operation/old`` by a value, in one step.
+      case replacement
     }
 
     /// The name of the register.
@@ -49,6 +57,8 @@ public enum Linearizability {
     /// The value written or read. All writes of a key write different values, so a removal writes a
     /// unique value that represents its absence.
     public var value: UInt64
+    /// The value that a replacement read.
+    public var old: UInt64
     /// The time before the operation began, in nanoseconds.
     public var start: UInt64
     /// The time after it ended, in nanoseconds; ``Linearizability/pending`` if it may still take
@@ -56,10 +66,14 @@ public enum Linearizability {
     public var end: UInt64
 
     /// Creates an operation, with times of ``Linearizability/now()``.
-    public init(_ kind: Kind, key: UInt64, value: UInt64, start: UInt64, end: UInt64) {
+    public init(
+      _ kind: Kind, key: UInt64, value: UInt64, old: UInt64 = initialValue, start: UInt64,
+      end: UInt64
+    ) {
       self.key = key
       self.kind = kind
       self.value = value
+      self.old = old
       self.start = start
       self.end = end
     }
@@ -76,6 +90,8 @@ public enum Linearizability {
       /// Two values were each read before and after the other, or a replaced value was read. A stale
       /// read is of this kind.
       case contradiction
+      /// Two replacements read the same value: the effect of one was lost.
+      case lostUpdate
       /// The history is invalid: two writes of one value, a write of the initial value, or an end
       /// before a start.
       case malformed
@@ -92,16 +108,18 @@ public enum Linearizability {
   /// Returns all contradictions in a history, or an empty array if it is linearizable.
   ///
   /// Pending reads are ignored. A pending write whose value no operation read may or may not have
-  /// taken effect.
+  /// taken effect. Of a pending replacement it is not known what it read: it counts as a write.
   ///
   /// - Complexity: O(*n* log *n*).
   public static func violations(in history: [Operation]) -> [Violation] {
     // Grouped by key, then by value, the write first.
-    let operations = history.filter { $0.kind == .write || $0.end != pending }.sorted {
+    let operations = history.flatMap(parts).sorted {
       if $0.key != $1.key { return $0.key < $1.key }
       if $0.value != $1.value { return $0.value < $1.value }
       return $0.kind.rawValue < $1.kind.rawValue
     }
+    let successors = Dictionary(
+      grouping: history.filter { $0.kind == .replacement && $0.end != pending }, by: \.key)
     var violations: [Violation] = []
     var zones: [Zone] = []
     var index = 0
@@ -116,7 +134,8 @@ public enum Linearizability {
       let cluster = operations[index..<end]
       if let zone = Zone(cluster, &violations) { zones.append(zone) }
       if end == operations.count || operations[end].key != first.key {
-        appendContradictions(of: zones, key: first.key, to: &violations)
+        let chains = chains(of: zones, successors[first.key] ?? [], &violations)
+        appendContradictions(of: chains, key: first.key, to: &violations)
         zones.removeAll(keepingCapacity: true)
       }
       index = end
@@ -126,6 +145,72 @@ public enum Linearizability {
 
   /// Returns the time for a history, in nanoseconds; all processes of a machine share it.
   public static func now() -> UInt64 { POSIX.monotonicNanoseconds() }
+
+  /// Returns an operation as writes and reads of one value each.
+  private static func parts(_ operation: Operation) -> [Operation] {
+    switch operation.kind {
+    case .read: return operation.end == pending ? [] : [operation]
+    case .write: return [operation]
+    case .replacement:
+      var (write, read) = (operation, operation)
+      write.kind = .write
+      if operation.end == pending { return [write] }
+      read.kind = .read
+      read.value = operation.old
+      return [write, read]
+    }
+  }
+
+  // MARK: - Chains
+
+  /// Returns the zones of the chains that the replacements of a key form of its clusters.
+  private static func chains(
+    of zones: [Zone], _ replacements: [Operation], _ violations: inout [Violation]
+  ) -> [Zone] {
+    if replacements.isEmpty { return zones }
+    var rest = Dictionary(uniqueKeysWithValues: zones.map { ($0.value, $0) })
+    var next: [UInt64: UInt64] = [:]
+    var isSuccessor: Set<UInt64> = []
+    for replacement in replacements {
+      if let other = next[replacement.old] {
+        violations.append(
+          Violation(
+            kind: .lostUpdate, key: replacement.key,
+            description: "Key \(replacement.key): \(other) and \(replacement.value) both replaced "
+              + "\(replacement.old)."))
+        continue
+      }
+      next[replacement.old] = replacement.value
+      isSuccessor.insert(replacement.value)
+    }
+    var chains: [Zone] = []
+    for zone in zones where !isSuccessor.contains(zone.value) {
+      guard var chain = rest.removeValue(forKey: zone.value) else { continue }
+      var value = zone.value
+      while let following = next[value], let link = rest.removeValue(forKey: following) {
+        if link.firstEnd < chain.lastStart {
+          violations.append(
+            Violation(
+              kind: .contradiction, key: replacements[0].key,
+              description: "Key \(replacements[0].key): \(following) replaced \(value) and was "
+                + "there by \(link.firstEnd), but an earlier value was still read at "
+                + "\(chain.lastStart)."))
+        }
+        chain.firstEnd = min(chain.firstEnd, link.firstEnd)
+        chain.lastStart = max(chain.lastStart, link.lastStart)
+        value = following
+      }
+      chains.append(chain)
+    }
+    if let circular = rest.values.first {
+      violations.append(
+        Violation(
+          kind: .contradiction, key: replacements[0].key,
+          description: "Key \(replacements[0].key): replacements lead from \(circular.value) back "
+            + "to it."))
+    }
+    return chains
+  }
 
   // MARK: - Zones
 

@@ -15,6 +15,10 @@ private func read(_ value: UInt64, _ start: UInt64, _ end: UInt64) -> Operation 
   Operation(.read, key: 1, value: value, start: start, end: end)
 }
 
+private func replace(_ old: UInt64, _ value: UInt64, _ start: UInt64, _ end: UInt64) -> Operation {
+  Operation(.replacement, key: 1, value: value, old: old, start: start, end: end)
+}
+
 @Suite(.timeLimit(.minutes(15)))
 struct LinearizabilityTests {
   struct Case: CustomTestStringConvertible, Sendable {
@@ -44,6 +48,25 @@ struct LinearizabilityTests {
     Case(
       testDescription: "operations that touch in one instant are concurrent",
       history: [write(5, 1, 3), read(0, 3, 4), write(6, 4, 5), read(5, 5, 6)]),
+    Case(
+      testDescription: "replacements that overlap, in the order of their values",
+      history: [replace(0, 5, 1, 9), replace(5, 6, 2, 8), read(6, 3, 10), read(5, 2, 4)]),
+    Case(
+      testDescription: "a killed replacement that was read",
+      history: [write(5, 1, 2), replace(0, 6, 3, Linearizability.pending), read(6, 5, 6)]),
+    Case(
+      testDescription: "two replacements of one value",
+      history: [write(5, 1, 2), replace(5, 6, 3, 9), replace(5, 7, 3, 9)], kind: .lostUpdate),
+    Case(
+      testDescription: "a replacement of a value that was replaced before",
+      history: [write(5, 1, 2), write(6, 3, 4), replace(5, 7, 6, 9)],
+      kind: .contradiction),
+    Case(
+      testDescription: "a replaced value is read after the replacement",
+      history: [write(5, 1, 2), replace(5, 6, 3, 4), read(5, 5, 6)], kind: .contradiction),
+    Case(
+      testDescription: "a replacement of a value that replaces it",
+      history: [replace(6, 5, 1, 9), replace(5, 6, 1, 9)], kind: .contradiction),
     Case(
       testDescription: "a stale read",
       history: [write(5, 1, 2), write(6, 3, 4), read(5, 5, 6)], kind: .contradiction),

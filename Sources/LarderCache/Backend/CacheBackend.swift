@@ -55,6 +55,19 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   func setAllAsync(
     _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
   ) async throws
+  /// Reads a key with the version of its value.
+  func versionedValue(_ key: Key) throws -> VersionedValue<Value>
+  /// Writes a key if it has a version.
+  ///
+  /// - Returns: Whether it had.
+  func write(_ write: ConditionalWrite<Value>, _ key: Key) throws -> Bool
+  func writeAsync(_ write: ConditionalWrite<Value>, _ key: Key) async throws -> Bool
+  /// Changes a key by its value.
+  func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome
+  func changeAsync(_ change: KeyChange<Value>, _ key: Key) async throws -> KeyChange<Value>.Outcome
+  /// Removes keys, and returns the number of those that had a value.
+  func remove(_ keys: some Sequence<Key>) throws -> Int
+  func removeAsync(_ keys: some Sequence<Key>) async throws -> Int
   func removeAll() throws
   func removeAll(tagged tag: String) throws
   /// Drops the values in memory.

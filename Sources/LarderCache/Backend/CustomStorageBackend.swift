@@ -150,6 +150,21 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
     return isChange
   }
 
+  func versionedValue(_ key: Key) throws -> VersionedValue<Value> { throw unsupportedChange }
+
+  func write(_ write: ConditionalWrite<Value>, _ key: Key) throws -> Bool {
+    throw unsupportedChange
+  }
+
+  func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome {
+    throw unsupportedChange
+  }
+
+  private var unsupportedChange: StoreError {
+    .unsupported(
+      "change", "It has no versions and no transactions. Create the cache with a store.")
+  }
+
   func removeAll(tagged tag: String) throws {
     throw StoreError.unsupported("removeAll", "It has no tags. Create the cache with a store.")
   }

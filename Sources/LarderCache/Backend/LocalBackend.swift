@@ -69,6 +69,22 @@ extension LocalBackend {
     try setAll(values, attributes)
   }
 
+  func writeAsync(_ write: ConditionalWrite<Value>, _ key: Key) async throws -> Bool {
+    try self.write(write, key)
+  }
+
+  func changeAsync(
+    _ change: KeyChange<Value>, _ key: Key
+  ) async throws -> KeyChange<Value>.Outcome {
+    try self.change(change, key)
+  }
+
+  func remove(_ keys: some Sequence<Key>) throws -> Int {
+    try keys.reduce(0) { try $0 + (write(nil, for: $1, EntryAttributes()) ? 1 : 0) }
+  }
+
+  func removeAsync(_ keys: some Sequence<Key>) async throws -> Int { try remove(keys) }
+
   func clearMemory() {
     tier.removeAll()
     changes.note(nil)
@@ -112,90 +128,5 @@ extension LocalBackend {
         of: key, after: mark,
         milliseconds: expires == EntryHeader.never ? nil : max(expires - tier.now, 0))
     }
-  }
-}
-
-/// The backend of a cache without a storage: the memory tier holds the only copy of each value.
-final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBackend {
-  let context: CacheContext<Key, Value>
-  let flights = SingleFlightGroup()
-  private let calls = CallTracker<Key>()
-  let changes = LocalChangeNotifier<Key>()
-
-  init(_ context: CacheContext<Key, Value>) { self.context = context }
-
-  var identity: ObjectIdentifier { ObjectIdentifier(self) }
-
-  func report(_ error: any Error) {}
-
-  func find(_ key: Key) -> KeyState<LoadedValue<Value>> {
-    cached(key).map { .value($0) } ?? .unknown
-  }
-
-  func contains(_ key: Key) -> Bool { false }
-
-  func keys(_ decode: ([UInt8]) -> Key?) -> [Key] { tier.keys }
-
-  func begin(_ key: Key) -> CallTracker<Key>.Call { calls.begin(key) }
-
-  func fill(
-    _ value: Value, for key: Key, _ attributes: EntryAttributes, since call: CallTracker<Key>.Call
-  ) throws -> Bool {
-    insert(value, key, try origin(of: attributes)) { call.isUndisturbed }
-  }
-
-  func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
-    // Checked first: a rejected write leaves the old value, and computations of the key continue.
-    let origin = try origin(of: attributes)
-    calls.note(key)
-    if let value { return insert(value, key, origin) { true } }
-    let existed = tier.validValue(key) != nil
-    tier.remove(key)
-    changes.note(key)
-    return existed
-  }
-
-  func removeAll() { calls.clearing { clearMemory() } }
-
-  func removeAll(tagged tag: String) throws {
-    let hash = try Tag.memoryHash(of: tag, during: "removeAll")
-    calls.clearing {
-      tier.removeAll(tagged: hash)
-      changes.note(nil)
-    }
-  }
-
-  func sync() {}
-
-  /// Returns the origin and the expiration time of a value with these attributes.
-  private func origin(of attributes: EntryAttributes) throws -> (origin: TierOrigin, expires: Int64)
-  {
-    if attributes.isPinned || attributes.isAbsent {
-      throw StoreError.unsupported(
-        "set",
-        "A cache in memory only has no pinned and no negative entries. Create it with a store.")
-    }
-    let expires = try attributes.expiration.deadline(now: tier.now)
-    var origin = TierOrigin.memory
-    origin.lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
-    origin.tags = try Tag.memoryHashes(of: attributes.tags)
-    return (origin, expires)
-  }
-
-  /// Inserts a value if `mayInsert`, called under the lock of the key's shard, returns `true`.
-  private func insert(
-    _ value: Value, _ key: Key, _ place: (origin: TierOrigin, expires: Int64),
-    if mayInsert: () -> Bool
-  ) -> Bool {
-    var isInserted = false
-    tier.insert(
-      value, forKey: key, from: place.origin, expires: place.expires,
-      cost: context.cost(of: value, bytes: MemoryLayout<Value>.size)
-    ) {
-      isInserted = mayInsert()
-      return isInserted
-    }
-    if isInserted { changes.note(key) }
-    return isInserted
   }
 }

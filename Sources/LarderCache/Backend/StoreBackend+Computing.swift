@@ -52,56 +52,6 @@ extension StoreBackend {
     return try computation.absent.map { try absence(key, $0, core) }
   }
 
-  /// Changes a value in a transaction among all processes; see ``PersistentCache/change(_:_:)``.
-  func change(
-    _ key: Key,
-    _ body: @escaping @Sendable (_ read: () throws -> Item<Value>?) throws -> Item<Value>?
-  ) throws -> Item<Value>? {
-    let place = try open("update", key)
-    let (core, space, encoded) = (place.core, place.space, place.encoded)
-    if place.pendingWrite != nil { try core.flush() }
-    return try core.write { [self] transaction in
-      let stored = Result { try transaction.value(forKey: encoded, in: space) }
-      let item = try body {
-        try stored.get().map {
-          Item(
-            try context.decode($0.payload, codec: $0.codec, of: key),
-            millisecondsSince1970: $0.expires)
-        }
-      }
-      guard let item else {
-        _ = try transaction.unset(encoded, in: space)
-        return nil
-      }
-      let content = try content(item, encoded, replacing: stored, core)
-      try transaction.set(content, forKey: encoded, in: space)
-      return item
-    }
-  }
-
-  /// Returns the content of an item. It keeps the tags of the stored entry, whether it is pinned, and a
-  /// sliding expiration that the item does not change.
-  private func content(
-    _ item: Item<Value>, _ key: EncodedKey, replacing stored: Result<StoredValue?, any Error>,
-    _ core: StoreCore
-  ) throws -> EntryContent {
-    let old: StoredValue?
-    do {
-      old = try stored.get()
-    } catch let error as StoreError where error.code == .unreadableEntry {
-      // It has no attributes to keep.
-      old = nil
-    }
-    guard let old else {
-      return try content(item.value, key, EntryAttributes(item.expires), core)
-    }
-    let (codec, payload) = try StandardCoding.encode(item.value, codec: context.options.codec)
-    let isKept = try item.expires.deadline(now: core.now) == old.expires
-    return try EntryContent(
-      key: key, codec: codec.rawValue, payload: payload, replacing: old,
-      expiration: isKept ? nil : item.expires, now: core.now)
-  }
-
   func beginConditionalFill(
     _ key: Key
   ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {

@@ -108,7 +108,7 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
     return (place, .put(try content(value, place.encoded, attributes, place.core)))
   }
 
-  private func isChange(_ result: WriteRequest.Result) -> Bool {
+  func isChange(_ result: WriteRequest.Result) -> Bool {
     if case .done(_, let changed) = result { changed } else { false }
   }
 

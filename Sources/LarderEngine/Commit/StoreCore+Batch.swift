@@ -142,6 +142,9 @@ extension StoreCore {
           try transaction.removeItems(hash: hash, .damaged) {
             $0.header.commitVersion == written
           } > 0
+      case .alter(let body):
+        changed = try body(&transaction)
+        if changed { generation.count(.sets) }
       case .commitNoOp: transaction.force()
       case .barrier, .exclusive: break
       }
@@ -165,7 +168,10 @@ extension StoreCore {
       var seen: Set<WriteQueue.PendingKey> = []
       for index in batch.indices.reversed() {
         guard let space = batch[index].space else { continue }
-        if case .fill = batch[index].kind, case .done(_, false) = results[index] { continue }
+        switch (batch[index].kind, results[index]) {
+        case (.fill, .done(_, false)), (.alter, .done(_, false)): continue
+        default: break
+        }
         let key = WriteQueue.PendingKey(space: space.name, key: batch[index].key)
         isFinal[index] = seen.insert(key).inserted
       }
@@ -194,13 +200,10 @@ extension StoreCore {
     try submit(
       WriteRequest(
         .exclusive { core in
-          box.value.withLock { $0 = Result { try body(core) } }
+          box.set(Result { try body(core) })
         }))
-    guard let result = box.value.withLock({ $0 }) else {
-      throw StoreError(.system, during: "write", "The transaction was not run.")
-    }
     do {
-      return try result.get()
+      return try box.get()
     } catch let error as SystemError {
       throw StoreError(error, during: "write", path: directory.path)
     } catch let error as LMDBError {
@@ -208,7 +211,18 @@ extension StoreCore {
     }
   }
 
-  final class ResultBox<R: Sendable>: Sendable {
+  /// The place for the result of a closure that another thread runs.
+  package final class ResultBox<R: Sendable>: Sendable {
     let value = Mutex<Result<R, any Error>?>(nil)
+
+    package init() {}
+
+    package func set(_ result: Result<R, any Error>) { value.withLock { $0 = result } }
+
+    /// Returns the result of the last run.
+    package func get() throws -> R {
+      guard let result = value.withLock({ $0 }) else { throw StoreError.closed("write") }
+      return try result.get()
+    }
   }
 }

@@ -19,6 +19,9 @@ package final class WriteRequest: Sendable {
     case fill(EntryContent, FillToken)
     /// Removes an entry that was found damaged, if it is still the same entry.
     case removeDamaged(commitVersion: UInt64)
+    /// Reads and writes the key in the transaction of the batch. The closure runs none of the user's
+    /// code, may run again from the beginning, and returns whether it has changed anything.
+    case alter(@Sendable (inout StoreTransaction) throws -> Bool)
     /// Completes after every request that was queued earlier.
     case barrier
     /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
@@ -30,8 +33,8 @@ package final class WriteRequest: Sendable {
 
   /// The result of a request.
   package enum Result: Sendable {
-    /// Committed with this commit version. `changed` is `false` for a removal that found no entry
-    /// and for a rejected fill.
+    /// Committed with this commit version. `changed` is `false` for a removal that found no entry,
+    /// for a rejected fill, and for an alteration that kept the entry.
     case done(commitVersion: UInt64, changed: Bool)
     // Indirect, so that the usual result is as small as possible.
     indirect case failed(StoreError)

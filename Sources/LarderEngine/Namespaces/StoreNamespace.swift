@@ -223,6 +223,28 @@ extension StoreTransaction {
     return try remove(key, hash: hash, in: space)
   }
 
+  /// Returns the version of the visible entry of a key in this transaction, or ``EntryVersion/absent``.
+  ///
+  /// - Throws: ``StoreError/Code/unreadableEntry`` if the entry is damaged.
+  package mutating func version(
+    of key: EncodedKey, in space: NamespaceHandle
+  ) throws -> EntryVersion {
+    let hash = space.hash(of: key, in: generation)
+    let number = try number(of: space)
+    do {
+      for item in try items(hash: hash) where item.header.namespace == number {
+        guard try hasKey(item, hash: hash, key) else { continue }
+        guard !item.header.isAbsent, try isVisible(item.header, at: item.offset, hash: hash) else {
+          return .absent
+        }
+        return EntryVersion(commitVersion: item.header.commitVersion)
+      }
+    } catch is EntryHeader.Defect {
+      throw StoreError.unreadable("it is damaged", in: space.name)
+    }
+    return .absent
+  }
+
   /// Returns the verified value of a key in this transaction, or `nil` if it has no visible entry.
   ///
   /// - Throws: ``StoreError/Code/unreadableEntry`` if the entry is damaged.

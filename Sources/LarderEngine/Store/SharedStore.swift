@@ -246,10 +246,8 @@ public final class SharedStore: Sendable {
     let core = try openCore("write")
     let box = StoreCore.ResultBox<R>()
     _ = try await core.submitAsync(
-      .exclusive { core in box.value.withLock { $0 = Result { try core.transactBody(body) } } },
-      space: nil)
-    guard let outcome = box.value.withLock({ $0 }) else { throw StoreError.closed("write") }
-    return try outcome.get()
+      .exclusive { core in box.set(Result { try core.transactBody(body) }) }, space: nil)
+    return try box.get()
   }
 
   // MARK: Files
@@ -299,6 +297,9 @@ extension StoreCore {
   ) throws -> R {
     try runExclusively { core in try core.transactBody(body) }
   }
+
+  /// A number that identifies the calling thread among the living threads of this process.
+  package static var callingThread: UInt64 { OSThread.token }
 
   /// Runs a user's transaction. The caller is the commit leader.
   func transactBody<R>(_ body: (inout StoreTransaction) throws -> R) throws -> R {

@@ -81,6 +81,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let minimumsExceedBudget = Code(rawValue: "minimumsExceedBudget")
     /// A pinned entry does not fit into the share of the budget that pinned entries may have.
     public static let pinLimitReached = Code(rawValue: "pinLimitReached")
+    /// A counter would exceed the range of its type.
+    public static let overflow = Code(rawValue: "overflow")
     /// A system call or LMDB failed in a way that has no separate code.
     public static let system = Code(rawValue: "system")
   }

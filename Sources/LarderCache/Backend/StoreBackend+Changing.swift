@@ -1,0 +1,198 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+extension StoreBackend {
+  func versionedValue(_ key: Key) throws -> VersionedValue<Value> {
+    let place = try open("get", key)
+    // A write that waits has no version yet.
+    if place.pendingWrite != nil { try place.core.flush() }
+    let lookup = try place.core.lookup(place.encoded, in: place.space)
+    switch lookup.outcome {
+    case .absent, .knownAbsent, .unchanged: return VersionedValue(value: nil, version: .absent)
+    case .unreadable(let text): throw context.unreadable(text, key)
+    case .found(let stored):
+      let value = try context.decode(stored.payload, codec: stored.codec, of: key)
+      return VersionedValue(
+        value: value, version: EntryVersion(commitVersion: stored.commitVersion))
+    }
+  }
+
+  // MARK: By version
+
+  func write(_ write: ConditionalWrite<Value>, _ key: Key) throws -> Bool {
+    let (place, step) = try prepare(write, key)
+    return isChange(
+      try place.core.submit(WriteRequest(.alter(step), space: place.space, key: place.encoded)))
+  }
+
+  func writeAsync(_ write: ConditionalWrite<Value>, _ key: Key) async throws -> Bool {
+    let (place, step) = try prepare(write, key)
+    return isChange(
+      try await place.core.submitAsync(.alter(step), space: place.space, key: place.encoded))
+  }
+
+  private typealias Step<R> = @Sendable (inout StoreTransaction) throws -> R
+
+  private func prepare(
+    _ write: ConditionalWrite<Value>, _ key: Key
+  ) throws -> (StoreKey, Step<Bool>) {
+    let place = try open("set", key)
+    let (space, encoded) = (place.space, place.encoded)
+    switch write {
+    case .set(let value, let attributes, let version):
+      let content = try content(value, encoded, attributes, place.core)
+      try StoreCore.check(
+        keyLength: encoded.bytes.count, content: content,
+        budget: place.core.generation().table.budget)
+      return place.step { transaction in
+        guard try transaction.version(of: encoded, in: space) == version else { return false }
+        try transaction.set(content, forKey: encoded, in: space)
+        return true
+      }
+    case .remove(let version):
+      return place.step { transaction in
+        guard try transaction.version(of: encoded, in: space) == version else { return false }
+        return try transaction.unset(encoded, in: space)
+      }
+    case .renew(let expiration):
+      _ = try expiration.deadline(now: place.core.now)
+      return place.step { transaction in
+        guard let stored = try transaction.value(forKey: encoded, in: space) else { return false }
+        let content = try EntryContent(
+          key: encoded, codec: stored.codec, payload: stored.payload, replacing: stored,
+          expiration: expiration, now: transaction.now)
+        try transaction.set(content, forKey: encoded, in: space)
+        return true
+      }
+    }
+  }
+
+  // MARK: By value
+
+  func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome {
+    let place = try open(change.operation, key)
+    guard change.runsOnlyOwnCode else { return try place.core.write(step(change, key, place)) }
+    let box = StoreCore.ResultBox<KeyChange<Value>.Outcome>()
+    let kind = WriteRequest.Kind.alter(step(change, key, place, into: box))
+    try place.core.submit(WriteRequest(kind, space: place.space, key: place.encoded))
+    return try box.get()
+  }
+
+  func changeAsync(
+    _ change: KeyChange<Value>, _ key: Key
+  ) async throws -> KeyChange<Value>.Outcome {
+    let place = try open(change.operation, key)
+    guard change.runsOnlyOwnCode else { return try await store.write(step(change, key, place)) }
+    let box = StoreCore.ResultBox<KeyChange<Value>.Outcome>()
+    _ = try await place.core.submitAsync(
+      .alter(step(change, key, place, into: box)), space: place.space, key: place.encoded)
+    return try box.get()
+  }
+
+  /// Returns the transaction of a change.
+  private func step(
+    _ change: KeyChange<Value>, _ key: Key, _ place: StoreKey
+  ) -> Step<KeyChange<Value>.Outcome> {
+    { [self] transaction in
+      let (outcome, old) = try decide(change, key, place, transaction)
+      try apply(outcome, replacing: old, place, &transaction)
+      return outcome
+    }
+  }
+
+  /// Returns the part of a batch for a change. An error in its decision is its outcome: nothing was
+  /// written, so the other requests are committed.
+  private func step(
+    _ change: KeyChange<Value>, _ key: Key, _ place: StoreKey,
+    into box: StoreCore.ResultBox<KeyChange<Value>.Outcome>
+  ) -> Step<Bool> {
+    { [self] transaction in
+      let decision: (outcome: KeyChange<Value>.Outcome, old: StoredValue?)
+      do {
+        decision = try decide(change, key, place, transaction)
+      } catch let error as StoreError {
+        box.set(.failure(error))
+        return false
+      }
+      try apply(decision.outcome, replacing: decision.old, place, &transaction)
+      box.set(.success(decision.outcome))
+      if case .unchanged = decision.outcome { return false }
+      return true
+    }
+  }
+
+  private func decide(
+    _ change: KeyChange<Value>, _ key: Key, _ place: StoreKey,
+    _ transaction: borrowing StoreTransaction
+  ) throws -> (outcome: KeyChange<Value>.Outcome, old: StoredValue?) {
+    // An unreadable entry has no attributes to keep, and a change that does not read it replaces it.
+    var old: StoredValue?
+    var failure: (any Error)?
+    do {
+      old = try transaction.value(forKey: place.encoded, in: place.space)
+    } catch let error as StoreError where error.code == .unreadableEntry {
+      failure = error
+    }
+    let outcome = try change.body {
+      if let failure { throw failure }
+      return try old.map {
+        (try context.decode($0.payload, codec: $0.codec, of: key), $0.expires)
+      }
+    }
+    return (outcome, old)
+  }
+
+  private func apply(
+    _ outcome: KeyChange<Value>.Outcome, replacing old: StoredValue?, _ place: StoreKey,
+    _ transaction: inout StoreTransaction
+  ) throws {
+    switch outcome {
+    case .unchanged: break
+    case .removed: _ = try transaction.unset(place.encoded, in: place.space)
+    case .stored(let value, let expiration):
+      let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
+      let content =
+        if let old {
+          try EntryContent(
+            key: place.encoded, codec: codec.rawValue, payload: payload, replacing: old,
+            expiration: expiration, now: transaction.now)
+        } else {
+          try EntryContent(
+            key: place.encoded, codec: codec.rawValue, payload: payload,
+            EntryAttributes(expiration ?? .never), now: transaction.now)
+        }
+      try transaction.set(content, forKey: place.encoded, in: place.space)
+    }
+  }
+
+  // MARK: Several keys
+
+  func remove(_ keys: some Sequence<Key>) throws -> Int {
+    try store.write(removal(keys))
+  }
+
+  func removeAsync(_ keys: some Sequence<Key>) async throws -> Int {
+    try await store.write(removal(keys))
+  }
+
+  private func removal(_ keys: some Sequence<Key>) throws -> Step<Int> {
+    let (_, space) = try open("remove")
+    let encoded = keys.map { EncodedKey($0) }
+    return { transaction in
+      try encoded.reduce(0) { try $0 + (transaction.unset($1, in: space) ? 1 : 0) }
+    }
+  }
+}
+
+extension StoreKey {
+  /// Returns the key with a step of a batch.
+  fileprivate func step(
+    _ body: @escaping @Sendable (inout StoreTransaction) throws -> Bool
+  ) -> (StoreKey, @Sendable (inout StoreTransaction) throws -> Bool) {
+    (self, body)
+  }
+}
