@@ -95,7 +95,7 @@ extension LocalBackend {
   ) async throws -> R {
     if let result = try result(computation, of: key) { return result }
     let call = begin(key)
-    flight.beginComputing()
+    flight.beginComputing { call.isUndisturbed }
     let result = try await computation.body()
     // A write or removal during the computation is newer than its result.
     if let value = computation.value(result) {

@@ -18,16 +18,16 @@ extension StoreBackend {
         defer { core.release(lease) }
         // A previous holder of the lease has committed its value.
         if let result = try result(computation, of: key) { return result }
-        flight.beginComputing()
+        let tags = try tagHashes(of: computation, core)
+        flight.beginComputing { lease.isUndisturbed(tags: tags) }
         let result = try await core.recordingTimings(.computation, computation.body)
         core.countComputation()
         do {
           guard let content = try content(of: result, computation, encoded, core) else {
             return result
           }
-          let tags = content.tagHashes(in: try core.generation())
           try await core.fill(content, lease, encoded, in: space) {
-            flight.deliver(result) { lease.isUndisturbed(tags: tags) }
+            flight.deliver(early: result)
           }
         } catch {
           // The value is valid although it could not be stored.
@@ -40,6 +40,15 @@ extension StoreBackend {
       try flights.checkInterest(in: flight, of: encoded, in: context.namespace)
       if let result = try result(computation, of: key) { return result }
     }
+  }
+
+  /// Returns the tags that the result of a computation will have, as the store knows them.
+  private func tagHashes<R>(
+    of computation: Computation<Value, R>, _ core: StoreCore
+  ) throws -> [UInt64] {
+    let generation = try core.generation()
+    let tags = computation.attributes.tags + (computation.absent?.tags ?? [])
+    return try Tag.hashes(of: tags, in: generation)
   }
 
   /// Returns what is stored for a computed result, if anything.

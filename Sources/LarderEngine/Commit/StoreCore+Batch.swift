@@ -17,7 +17,7 @@ extension StoreCore {
   func commitQueued() -> StoreError? {
     var batch: [WriteRequest] = []
     do {
-      let commitVersion = try withGeneration { generation in
+      let done = try withGeneration { generation in
         try transact(in: generation) { transaction in
           // Requests are taken only once the writer lock is held. So later requests join the batch,
           // and a request that waits for a stopped writer can still be withdrawn.
@@ -25,7 +25,7 @@ extension StoreCore {
           return try apply(batch, to: &transaction)
         }
       }
-      complete(batch, commitVersion.commitVersion, commitVersion.result)
+      complete(batch, done.result)
     } catch let error as StoreError where error.code == .writerStalled && batch.isEmpty {
       return error
     } catch {
@@ -53,7 +53,7 @@ extension StoreCore {
         let done = try withGeneration { generation in
           try transact(in: generation) { try apply([record], to: &$0) }
         }
-        complete([record], done.commitVersion, done.result)
+        complete([record], done.result)
         return
       } catch {
         failure = error
@@ -95,7 +95,7 @@ extension StoreCore {
   /// fail the transaction.
   private func apply(
     _ batch: [WriteRequest], to transaction: inout StoreTransaction
-  ) throws -> [WriteRequest.Result] {
+  ) throws -> BatchResult {
     var results: [WriteRequest.Result] = []
     results.reserveCapacity(batch.count)
     let generation = transaction.generation
@@ -150,16 +150,38 @@ extension StoreCore {
       }
       results.append(.done(commitVersion: commitVersion, changed: changed))
     }
-    return results
+    return BatchResult(
+      results: results,
+      evicted: transaction.evictedOwn.isEmpty ? [] : evicted(from: batch, in: transaction))
+  }
+
+  /// The results of a batch, and the requests whose entries the transaction evicted again.
+  private struct BatchResult {
+    let results: [WriteRequest.Result]
+    let evicted: Set<Int>
+  }
+
+  /// Returns the requests whose keys may have no entry after the transaction, because it evicted the
+  /// entries that it had stored: no memory tier may contain their values.
+  private func evicted(
+    from batch: [WriteRequest], in transaction: borrowing StoreTransaction
+  ) -> Set<Int> {
+    var positions: Set<Int> = []
+    for (position, record) in batch.enumerated() {
+      guard let space = record.space else { continue }
+      if transaction.evictedOwn.contains(space.hash(of: record.key, in: transaction.generation)) {
+        positions.insert(position)
+      }
+    }
+    return positions
   }
 
   /// Stores the result of each request of the batch (W5). Of several requests for one key, only the
   /// last is inserted into memory tiers.
-  private func complete(
-    _ batch: [WriteRequest], _ commitVersion: UInt64, _ results: [WriteRequest.Result]
-  ) {
+  private func complete(_ batch: [WriteRequest], _ result: BatchResult) {
+    let results = result.results
     if batch.count == 1 {
-      batch[0].finish(results[0])
+      batch[0].finish(results[0], isFinal: result.evicted.isEmpty)
       notifyCallers(batch)
       return
     }
@@ -176,7 +198,10 @@ extension StoreCore {
         isFinal[index] = seen.insert(key).inserted
       }
     }
-    for index in batch.indices { batch[index].finish(results[index], isFinal: isFinal[index]) }
+    for index in batch.indices {
+      batch[index].finish(
+        results[index], isFinal: isFinal[index] && !result.evicted.contains(index))
+    }
     notifyCallers(batch)
   }
 

@@ -110,6 +110,7 @@ extension StoreTransaction {
     let staying = items.filter { item in !leaving.contains { $0.offset == item.offset } }
     for item in leaving {
       try noteRemoval(item, hash: hash, cause)
+      if cause == .evicted, item.header.commitVersion == commitVersion { evictedOwn.insert(hash) }
       try account(removing: item.header)
       if let chunks = item.chunks {
         for id in chunks.ids { try transaction.remove(key: id, in: generation.chunks) }

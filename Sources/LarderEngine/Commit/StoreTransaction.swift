@@ -65,6 +65,10 @@ public struct StoreTransaction: ~Copyable {
   /// Whether LMDB has something to commit even if the counters are unchanged.
   var hasWrittenEntries = false
   package var evicted: UInt64 = 0
+  /// The hashes of entries that the transaction stored and evicted again.
+  var evictedOwn: Set<UInt64> = []
+  /// Whether an eviction may still find entries that this transaction did not store.
+  var sparesOwn = true
   /// The entries that were evicted because the store exceeded a lower budget.
   var trimmed = 0
   var expired: UInt64 = 0

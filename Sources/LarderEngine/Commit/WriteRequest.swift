@@ -107,7 +107,7 @@ package final class WriteRequest: Sendable {
     case inFlight(UInt64)
     /// Committed with this commit version as the key's final state in its transaction.
     case committed(UInt64)
-    /// Committed, and overwritten in the same transaction.
+    /// Committed, and overwritten or evicted in the same transaction.
     case superseded
     case failed
   }

@@ -15,7 +15,8 @@ package final class Flight<Value: Sendable>: Sendable {
 
   private struct State {
     var result: Result<Value, any Error>?
-    /// A closure that returns whether a result that was delivered early is valid for more callers.
+    /// A closure that returns whether the result, or the one that is being computed, is valid for
+    /// callers that come now.
     var isValid: (@Sendable () -> Bool)?
     var waiters: [UInt64: Waiter] = [:]
     var last: UInt64 = 0
@@ -34,8 +35,12 @@ package final class Flight<Value: Sendable>: Sendable {
   // MARK: For the flight's task
 
   /// Marks the start of the first caller's closure, which may run for any time.
-  package func beginComputing() {
+  ///
+  /// - Parameter isValid: Returns whether its result is valid for callers that come now: `false` once
+  ///   the key was written or removed.
+  package func beginComputing(while isValid: @escaping @Sendable () -> Bool) {
     state.withLock { state in
+      state.isValid = isValid
       state.isComputing = true
       state.isElsewhere = false
       state.holder = ProcessIdentity.pid
@@ -51,12 +56,7 @@ package final class Flight<Value: Sendable>: Sendable {
   }
 
   /// Delivers the value to the callers before the flight has ended.
-  ///
-  /// - Parameter isValid: Returns whether later callers may get the value as well.
-  package func deliver(_ value: Value, while isValid: @escaping @Sendable () -> Bool) {
-    state.withLock { $0.isValid = isValid }
-    deliver(.success(value))
-  }
+  package func deliver(early value: Value) { deliver(.success(value)) }
 
   func deliver(_ result: Result<Value, any Error>) {
     let waiters = state.withLock { state in
@@ -69,10 +69,10 @@ package final class Flight<Value: Sendable>: Sendable {
 
   // MARK: For the group, under its lock
 
-  /// Adds a caller. Returns `false` if the result is stale.
+  /// Adds a caller. Returns `false` if the result would be stale.
   func enter() -> Bool {
     state.withLock { state in
-      if state.result != nil, state.isValid?() != true { return false }
+      if state.isValid.map({ !$0() }) ?? (state.result != nil) { return false }
       state.callers += 1
       return true
     }

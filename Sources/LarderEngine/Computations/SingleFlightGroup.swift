@@ -64,13 +64,17 @@ package final class SingleFlightGroup: Sendable {
     let name = Name(
       pendingWrite: WriteQueue.PendingKey(space: call.space, key: call.key),
       type: ObjectIdentifier(Value.self))
-    let (flight, isNew) = flights.withLock { flights -> (Flight<Value>, Bool) in
-      if let known = flights[name] as? Flight<Value>, known.enter() { return (known, false) }
+    let (flight, isNew, stale) = flights.withLock { flights in
+      let known = flights[name] as? Flight<Value>
+      if let known, known.enter() { return (known, false, nil as Flight<Value>?) }
       let flight = Flight<Value>()
       flights[name] = flight
-      return (flight, true)
+      return (flight, true, known)
     }
     defer { flight.leave() }
+    // The new flight waits for the lease of the stale one.
+    if let stale { _ = FlightNode.connect(flight.node, to: stale.node) }
+    defer { if let stale { FlightNode.disconnect(flight.node, from: stale.node) } }
     let caller = SingleFlightGroup.current
     if let caller, !FlightNode.connect(caller, to: flight.node) {
       throw StoreError.crossedComputation(call.text())

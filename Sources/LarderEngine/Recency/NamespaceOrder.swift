@@ -152,15 +152,14 @@ extension StoreTransaction {
       }
       let uses = generation.table.uses.uses(hashPrefix(hash))
       let isOwn = items.contains { $0.header.commitVersion == commitVersion }
-      if uses > 0 || isOwn, moved < Self.longestSearch {
+      if uses > 0 || isOwn && sparesOwn, moved < Self.longestSearch {
         if uses > 0 { generation.table.uses.setUses(hashPrefix(hash), uses - 1) }
         try append(hash, toOrderOf: number)
         moved += 1
         continue
       }
       // Of entries with the same hash, each has a record of the order.
-      evicted += UInt64(
-        try removeItems(hash: hash, .evicted) { $0.offset == items[0].offset })
+      try evict(items[0].header, at: items[0].offset, hash: hash)
       return true
     }
     // Many stale records: go on in the next round, or search the namespace's entries no further.

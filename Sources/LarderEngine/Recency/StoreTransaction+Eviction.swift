@@ -79,9 +79,11 @@ extension StoreTransaction {
     while isOver(adding: cost, entries: entries), totals.entries > totals.pinned.entries {
       let count = try evict(
         wanted: victims(adding: cost, entries: entries), round: emptyRounds,
-        sparingOwn: emptyRounds < Self.sparingRounds)
+        sparingOwn: sparesOwn && emptyRounds < Self.sparingRounds)
       if wasOver { trimmed += count }
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
+      // All entries were visited. The next insert of this transaction would search in vain again.
+      if emptyRounds >= Self.sparingRounds { sparesOwn = false }
       // The rest is left to later writes: a transaction has room for a limited number of pages.
       if wasOver, trimmed >= Self.step, !hasGrown(totals) { break }
       // The last round has visited all entries.
@@ -149,8 +151,7 @@ extension StoreTransaction {
   mutating func evictNeighbours(_ count: Int) throws {
     for victim in try sample(.init(count: count, visits: 32 * count)).reversed() {
       if try isGuaranteed(victim.header) { continue }
-      _ = try removeItems(hash: victim.hash, .evicted) { $0.offset == victim.offset }
-      if victim.isDead { expired += 1 } else { evicted += 1 }
+      try evict(victim.header, at: victim.offset, hash: victim.hash)
     }
   }
 
@@ -276,13 +277,21 @@ extension StoreTransaction {
   private mutating func evict(
     _ found: FoundEntry, _ element: EvictionQueues.Element, fromMain: Bool
   ) throws {
-    if try isDead(found) {
-      expired += 1
-    } else {
-      evicted += 1
+    if try !isDead(found) {
       queues!.addGhost(element.prefix, fromMain: fromMain, entries: totals.entries)
     }
-    try removeItems(hash: found.hash, .evicted) { $0.offset == found.offset }
+    try evict(found.header, at: found.offset, hash: found.hash)
+  }
+
+  /// Removes an entry, and counts an eviction if a process could see the entry.
+  @discardableResult
+  mutating func evict(_ header: EntryHeader, at offset: Int, hash: UInt64) throws -> Int {
+    if generation.table.isExpired(header, hash: hash, at: now) {
+      expired += 1
+    } else if try !isRemoved(header, at: offset, hash: hash) {
+      evicted += 1
+    }
+    return try removeItems(hash: hash, .evicted) { $0.offset == offset }
   }
 
   private mutating func isDead(_ found: FoundEntry) throws -> Bool {

@@ -31,7 +31,7 @@ extension StoreTransaction {
     while victims < Self.maximumVictims, totals.entries > totals.pinned.entries {
       let (all, ofOne) = try pageBytes()
       guard all + UInt64(cost) > limit, ofOne > all / 2 else { return }
-      let count = try evict(wanted: 1, round: 0, sparingOwn: true)
+      let count = try evict(wanted: 1, round: 0, sparingOwn: sparesOwn)
       if count == 0 { return }
       victims += count
     }

@@ -37,8 +37,7 @@ extension StoreTransaction {
     var removedHashes: Set<UInt64> = []
     for victim in victims where removedHashes.insert(victim.hash).inserted {
       if try !rule.isOfAbsent && isGuaranteed(victim.header) { continue }
-      removed += try removeItems(hash: victim.hash, .evicted) { $0.offset == victim.offset }
-      if victim.isDead { expired += 1 } else { evicted += 1 }
+      removed += try evict(victim.header, at: victim.offset, hash: victim.hash)
     }
     return removed
   }

@@ -71,6 +71,13 @@ package enum Tag {
     return result
   }
 
+  /// Returns the hashes by which a store knows tags.
+  package static func hashes(
+    of tags: [String], in generation: Generation
+  ) throws(StoreError) -> [UInt64] {
+    try bytes(of: tags).map { hash($0, secret: generation.meta.secret) }
+  }
+
   /// Returns the hash by which a cache in memory only knows a tag.
   package static func memoryHash(
     of tag: String, during operation: String
