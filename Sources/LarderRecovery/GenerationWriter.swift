@@ -141,7 +141,13 @@ final class GenerationWriter {
         forKey: ExpiryKey.key(expires: entry.expires, hash: hash), in: expiries)
     }
     account(header, in: namespace, adding: true)
-    if space.record.isOrdered, !header.isPinned { try appendToOrder(hash, of: namespace) }
+    if space.record.index != 0 {
+      try transaction!.put(
+        [],
+        forKey: StoreTransaction.memberKey(
+          space.number, index: space.record.index, epoch: header.epoch, hash: hash),
+        in: tables.members)
+    }
     account(pending: header.cost)
     return isFirst
   }
@@ -161,20 +167,6 @@ final class GenerationWriter {
   func setLimits(of namespace: [UInt8], from record: NamespaceRecord) {
     _ = space(named: namespace)
     spaces[namespace]!.record.inheritLimits(from: record)
-  }
-
-  private func appendToOrder(_ hash: UInt64, of namespace: [UInt8]) throws {
-    let space = spaces[namespace]!
-    var value: [UInt8] = []
-    value.append(littleEndian: hash)
-    try value.withRawSpan { value throws(LMDBError) in
-      try transaction!.put(
-        value, RawSpan(), RawSpan(),
-        forKey: StoreTransaction.orderKey(space.number, space.record.nextSequence),
-        in: tables.order)
-    }
-    spaces[namespace]!.record.nextSequence += 1
-    spaces[namespace]!.record.orderCount += 1
   }
 
   private func space(named name: [UInt8]) -> FilledSpace {

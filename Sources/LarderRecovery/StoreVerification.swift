@@ -116,6 +116,8 @@ struct StoreVerification {
   /// Of the deadlines that there have to be, and are: equal sums, equal sets.
   private var expectedDeadlines = SetFingerprint()
   private var storedDeadlines = SetFingerprint()
+  private var expectedMembers = SetFingerprint()
+  private var storedMembers = SetFingerprint()
 
   init(generation: Generation, limit: Int, progress: ((StoreProgress) -> Void)?) {
     self.generation = generation
@@ -154,7 +156,7 @@ struct StoreVerification {
     try checkChunks(snapshot.transaction)
     try checkDeadlines(snapshot.transaction)
     try checkTags(snapshot.transaction)
-    try checkOrder(snapshot.transaction)
+    try checkMembers(snapshot.transaction)
     try checkBooks(snapshot.transaction, budget: budget)
   }
 
@@ -235,12 +237,21 @@ struct StoreVerification {
         for expires in Set(items.map(\.header.expires)) where expires != EntryHeader.never {
           check.expectedDeadlines.add(ExpiryKey.key(expires: expires, hash: hash))
         }
+        for key in Set(items.compactMap({ check.memberKey($0.header, hash) })) {
+          check.expectedMembers.add(key)
+        }
       } catch let defect as EntryHeader.Defect {
         check.find(
           defect == .newerFormat ? .warning : .error, place,
           defect == .newerFormat ? "written by a newer version" : "its header is damaged")
       }
     }
+  }
+
+  private func memberKey(_ header: EntryHeader, _ hash: UInt64) -> [UInt8]? {
+    guard let record = names[header.namespace], record.hasMaximum else { return nil }
+    return StoreTransaction.memberKey(
+      header.namespace, index: record.index, epoch: header.epoch, hash: hash)
   }
 
   private mutating func check(
@@ -317,21 +328,24 @@ struct StoreVerification {
     }
   }
 
-  /// Checks the number of records of each namespace's order.
-  private mutating func checkOrder(_ transaction: borrowing ReadTransaction) throws {
-    var counts: [UInt32: UInt64] = [:]
-    var cursor = try Cursor(over: generation.order, in: transaction)
+  /// Checks the indexes of namespaces with a maximum.
+  private mutating func checkMembers(_ transaction: borrowing ReadTransaction) throws {
+    var cursor = try Cursor(over: generation.members, in: transaction)
     var more = try cursor.moveToFirst()
     while more {
-      let number: UInt32? = cursor.currentKey.integer(at: 0)
-      counts[number?.byteSwapped ?? 0, default: 0] += 1
+      let number = cursor.currentKey.integer(at: 0, as: UInt32.self)?.byteSwapped ?? 0
+      let index = cursor.currentKey.integer(at: 4, as: UInt32.self)?.byteSwapped
+      // Records of old indexes have no meaning.
+      if let record = names[number], record.hasMaximum, index == record.index {
+        storedMembers.add(cursor.currentKey.copied())
+      }
       more = try cursor.moveToNext()
     }
-    for (number, record) in names where counts[number, default: 0] != record.orderCount {
+    if expectedMembers != storedMembers {
       find(
-        .warning, "namespace \(String(decoding: record.name, as: UTF8.self))",
-        "its record says \(record.orderCount) records of the order; there are "
-          + "\(counts[number, default: 0])")
+        .warning, "members",
+        "there are \(storedMembers.count) records of indexes of namespaces; the entries have "
+          + "\(expectedMembers.count), not the same")
     }
   }
 

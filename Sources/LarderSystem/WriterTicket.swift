@@ -21,9 +21,15 @@ internal import Synchronization
 // killed waiter as well.
 //
 // A holder that releases the ticket and acquires it again is faster than a waiter that must wake up
-// first. That is good for throughput, and unfair. So a waiter of 2 ms marks the ticket urgent: its
-// release then leaves the mark, with which only an urgent waiter may take it within the next
-// millisecond. A waiter that was killed or stopped costs the others that millisecond.
+// first. That is good for throughput, and unfair. So the word counts the waiters of more than 2 ms.
+// While there are any, a release leaves the ticket to them for a millisecond: all of them are served
+// before a thread that comes later. A waiter that was killed or stopped costs the others that
+// millisecond once: the thread that takes the ticket then sets the count to zero, and those that still
+// wait count themselves again.
+//
+//     bits  0 to 22   the number of the holder plus one, or zero
+//     bits 23 to 30   the number of urgent waiters, at most 255
+//     bit  31         whether a thread waits, or has waited
 
 /// One word of memory that orders the writers of all processes.
 @safe
@@ -32,7 +38,9 @@ package struct WriterTicket: Sendable {
   private nonisolated(unsafe) let word: UnsafeMutablePointer<Atomic<UInt32>>
 
   private static let awaited: UInt32 = 1 << 31
-  private static let urgent: UInt32 = 1 << 30
+  private static let holderMask: UInt32 = 1 << 23 - 1
+  private static let oneUrgent: UInt32 = 1 << 23
+  private static let urgentMask: UInt32 = ~(awaited | holderMask)
   /// The longest sleep of a waiter before it checks whether the holder lives.
   private static let napNanoseconds: Int64 = 10_000_000
   /// The wait after which a waiter goes first: many times the two context switches that it costs.
@@ -49,7 +57,7 @@ package struct WriterTicket: Sendable {
   private static func value(of number: Int) -> UInt32 { UInt32(number) + 1 }
 
   private static func holder(_ value: UInt32) -> Int? {
-    let number = value & ~(awaited | urgent)
+    let number = value & holderMask
     return number == 0 ? nil : Int(number) - 1
   }
 
@@ -64,7 +72,7 @@ package struct WriterTicket: Sendable {
   /// Waits until this caller holds the ticket and LMDB's lock is free.
   ///
   /// - Parameters:
-  ///   - number: The caller's, less than 2^30 - 1.
+  ///   - number: The caller's, less than 2^23 - 1.
   ///   - isHeld: Whether the caller holds the ticket already.
   ///   - deadline: A time of the monotonic clock, in nanoseconds.
   ///   - isAlive: Whether the holder with a number can still release the ticket.
@@ -76,11 +84,11 @@ package struct WriterTicket: Sendable {
     isLockFree: () -> Bool, proceed: () throws -> Void
   ) throws -> Bool {
     var isHeld = isHeld
-    let urgency = Clocks.monotonicNanoseconds() + Self.patienceNanoseconds
+    var wait = Wait(number: number)
     do {
       while true {
         try proceed()
-        if !isHeld { isHeld = nap(as: number, urgentFrom: urgency, isAlive: isAlive) }
+        if !isHeld { isHeld = nap(&wait, isAlive: isAlive) }
         if isHeld {
           if isLockFree() { return true }
           Event().wait(nanoseconds: 1_000_000)
@@ -88,63 +96,97 @@ package struct WriterTicket: Sendable {
         if Clocks.monotonicNanoseconds() >= deadline { break }
       }
     } catch {
-      if isHeld { release(as: number) }
+      leave(wait, isHeld: isHeld)
       throw error
     }
-    if isHeld { release(as: number) }
+    leave(wait, isHeld: isHeld)
     return false
+  }
+
+  /// The state of one wait.
+  private struct Wait {
+    let own: UInt32
+    /// The time of the monotonic clock from which the wait is urgent.
+    let urgency = Clocks.monotonicNanoseconds() + patienceNanoseconds
+    /// Whether the word counts the waiter as urgent, as far as it knows.
+    var isCounted = false
+
+    // Others may wait as well: the holder that comes from a wait wakes the next.
+    init(number: Int) { own = value(of: number) | awaited }
   }
 
   /// Waits for the ticket, for one nap.
   ///
-  /// - Parameter urgency: The time of the monotonic clock from which the wait is urgent.
   /// - Returns: Whether the caller holds the ticket now.
-  private func nap(as number: Int, urgentFrom urgency: UInt64, isAlive: (Int) -> Bool) -> Bool {
-    // Others may wait as well: the holder that comes from a wait wakes the next.
-    let own = Self.value(of: number) | Self.awaited
+  private func nap(_ wait: inout Wait, isAlive: (Int) -> Bool) -> Bool {
     let now = Clocks.monotonicNanoseconds()
-    let isUrgent = now >= urgency
+    let isUrgent = now >= wait.urgency
     let found = unsafe word.pointee.load(ordering: .acquiring)
+    let urgent = found & Self.urgentMask
+    // A thread that took a ticket nobody came for has reset the count.
+    if urgent == 0 { wait.isCounted = false }
     if Self.holder(found) == nil {
-      if found & Self.urgent != 0, !isUrgent {
-        unsafe Futex.wait(word, while: found, nanoseconds: Self.reserveNanoseconds)
+      if isUrgent || urgent == 0 {
+        let rest = wait.isCounted ? urgent - Self.oneUrgent : urgent
+        return exchange(found, wait.own | rest)
       }
-      return unsafe word.pointee.compareExchange(
-        expected: found, desired: own, ordering: .acquiringAndReleasing
-      ).exchanged
+      unsafe Futex.wait(word, while: found, nanoseconds: Self.reserveNanoseconds)
+      return exchange(found, wait.own)
     }
-    let marked = found | Self.awaited | (isUrgent ? Self.urgent : 0)
+    var marked = found | Self.awaited
+    let counts = isUrgent && !wait.isCounted && urgent != Self.urgentMask
+    if counts { marked += Self.oneUrgent }
     if found != marked {
-      let (isMarked, _) = unsafe word.pointee.compareExchange(
-        expected: found, desired: marked, ordering: .acquiringAndReleasing)
-      if !isMarked { return false }
+      if !exchange(found, marked) { return false }
+      if counts { wait.isCounted = true }
     }
-    let patience = isUrgent ? Self.napNanoseconds : Int64(urgency - now)
+    let patience = isUrgent ? Self.napNanoseconds : Int64(wait.urgency - now)
     unsafe Futex.wait(word, while: marked, nanoseconds: min(patience, Self.napNanoseconds))
     // Unchanged after a nap: its holder may have been killed.
     guard
       unsafe word.pointee.load(ordering: .relaxed) == marked,
       let holder = Self.holder(marked), !isAlive(holder)
     else { return false }
-    return unsafe word.pointee.compareExchange(
-      expected: marked, desired: own, ordering: .acquiringAndReleasing
+    let left = marked & Self.urgentMask
+    return exchange(marked, wait.own | (wait.isCounted ? left - Self.oneUrgent : left))
+  }
+
+  private func exchange(_ found: UInt32, _ new: UInt32) -> Bool {
+    unsafe word.pointee.compareExchange(
+      expected: found, desired: new, ordering: .acquiringAndReleasing
     ).exchanged
+  }
+
+  /// Ends a wait without the ticket.
+  private func leave(_ wait: Wait, isHeld: Bool) {
+    if isHeld { return release(as: Int(wait.own & Self.holderMask) - 1) }
+    while wait.isCounted {
+      let found = unsafe word.pointee.load(ordering: .relaxed)
+      guard found & Self.urgentMask != 0 else { return }
+      if exchange(found, found - Self.oneUrgent) { return }
+    }
   }
 
   /// Releases the ticket, if the caller holds it.
   @inline(__always)
   package func release(as number: Int) {
-    let found = unsafe word.pointee.load(ordering: .relaxed)
-    let marks = Self.awaited | Self.urgent
-    guard found & ~marks == Self.value(of: number) else { return }
-    // Only marks of waiters can have come in between: one that this exchange removes is set again
-    // after the next nap.
-    let left = found & Self.urgent == 0 ? 0 : marks
-    let last = unsafe word.pointee.exchange(left, ordering: .acquiringAndReleasing)
-    if left != 0 {
-      unsafe Futex.wakeAll(word)
-    } else if last & Self.awaited != 0 {
-      unsafe Futex.wakeOne(word)
+    var found = unsafe word.pointee.load(ordering: .relaxed)
+    guard found & Self.holderMask == Self.value(of: number) else { return }
+    // Waiters may count themselves in between.
+    while true {
+      let left = found & Self.urgentMask == 0 ? 0 : found & ~Self.holderMask
+      let (isDone, newest) = unsafe word.pointee.compareExchange(
+        expected: found, desired: left, ordering: .acquiringAndReleasing)
+      if isDone {
+        if left != 0 {
+          unsafe Futex.wakeAll(word)
+        } else if found & Self.awaited != 0 {
+          unsafe Futex.wakeOne(word)
+        }
+        return
+      }
+      found = newest
+      guard found & Self.holderMask == Self.value(of: number) else { return }
     }
   }
 
@@ -158,8 +200,8 @@ package struct WriterTicket: Sendable {
     unsafe word.pointee.load(ordering: .relaxed) & Self.awaited != 0
   }
 
-  /// Whether a thread has waited so long that the next release leaves the ticket to it.
-  package var isUrgentlyAwaited: Bool {
-    unsafe word.pointee.load(ordering: .relaxed) & Self.urgent != 0
+  /// The number of waiters to which the next release leaves the ticket.
+  package var urgentWaiters: Int {
+    unsafe Int((word.pointee.load(ordering: .relaxed) & Self.urgentMask) / Self.oneUrgent)
   }
 }

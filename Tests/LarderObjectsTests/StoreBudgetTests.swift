@@ -116,4 +116,32 @@ private struct Leaf: Storable, Equatable {
     try again.save((0..<80).map { leaf($0) })
     #expect(try again.storage.verify() == [])
   }
+
+  @Test func `Objects deleted and saved again around new entries do not exceed the budget`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(budget)))
+    try ground.store.save((0..<90).map { leaf($0) })
+    let leaves = (0..<80).map { leaf($0) }
+    let error = #expect(throws: StoreError.self) {
+      try ground.store.write { transaction in
+        for id in 0..<80 { try transaction.delete(Leaf.self, id: id) }
+        let value = [UInt8](repeating: 7, count: 10_000)
+        for key in 0..<70 {
+          try transaction.entries.setBytes(value, forKey: key, pinned: key < 40)
+        }
+        for leaf in leaves { try transaction.save(leaf) }
+      }
+    }
+    #expect(error?.code == .valueTooLarge)
+    try ground.store.write { transaction in
+      for id in 0..<80 { try transaction.delete(Leaf.self, id: id) }
+      let value = [UInt8](repeating: 7, count: 10_000)
+      for key in 0..<70 { try transaction.entries.setBytes(value, forKey: key) }
+      for leaf in leaves { try transaction.save(leaf) }
+    }
+    _ = try requireFit(ground.store)
+    #expect(try ground.store.objects(Leaf.self).count() == 90)
+    #expect(try ground.store.storage.verify() == [])
+  }
 }

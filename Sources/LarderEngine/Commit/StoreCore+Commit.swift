@@ -107,6 +107,7 @@ extension StoreCore {
       var context = try StoreTransaction(
         transaction, in: generation, commitVersion: commitVersion, now: now)
       let result = try body(&context)
+      try context.requireNoFailure()
       guard context.hasChanges else {
         context.publishEarliestExpiry()
         return (result, commitVersion)

@@ -28,8 +28,7 @@ internal import LarderSystem
 //   "i:" + number     u32 big-endian: the namespace identifier:
 //        0 epoch u32   4 checksum u32   8 commit version of the last clear u64   16 bytes u64
 //       24 entries u64   32 minimum u64   40 maximum u64   48 most entries u64 (0: no limit)
-//       56 next sequence u64, 64 records u64 of the order (`NamespaceOrder.swift`)   72 ordered u64
-//       80 name
+//       56 index u32, 60 last index u32 (`NamespaceIndex.swift`)   64 name
 //
 // Each checksum is the XXH64 of the record with zeros in its place, cut to its size. These few
 // bytes determine the meaning of every entry. A flipped bit in an epoch would hide a whole
@@ -38,7 +37,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 7
+  package static let version: UInt32 = 8
 
   package var version = StoreMeta.version
   package var durability: Durability

@@ -112,6 +112,7 @@ extension StoreTransaction {
       try noteRemoval(item, hash: hash, cause)
       if cause == .evicted, item.header.commitVersion == commitVersion { evictedOwn.insert(hash) }
       try account(removing: item.header)
+      try removeMember(item.header, hash: hash, staying: staying)
       if let chunks = item.chunks {
         for id in chunks.ids { try transaction.remove(key: id, in: generation.chunks) }
       }

@@ -14,6 +14,8 @@ extension StoreTransaction {
     puts += 1
     generation.table.sample(hash, .put)
     let number = try number(of: space)
+    writing = number
+    defer { writing = 0 }
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
       payloadLength: content.payload.count, commitVersion: commitVersion, created: now,
@@ -35,14 +37,16 @@ extension StoreTransaction {
       switch try existing(key, hash: hash, namespace: number) {
       case .none: return try insert(content, key, hash, &header)
       case .same(let old)
-      where old.isPinned == header.isPinned && fits(header, replacing: old):
+      where old.epoch == header.epoch && old.isPinned == header.isPinned
+        && fits(header, replacing: old):
         header.admission = old.admission
         return try overwrite(content, key, hash, &header, old: old)
       default: break
       }
     }
+    let before = try namespaceRecord(number)
     let old = try removeEntry(key, hash: hash, in: space, .replaced)?.header
-    try makeRoom(for: header.cost, inNamespace: number)
+    try makeRoom(for: header.cost, inNamespace: number, replacing: before)
     try makeRoom(for: header.cost)
     if let old, !old.isPinned, !header.isPinned {
       header.admission = old.admission
@@ -51,6 +55,7 @@ extension StoreTransaction {
       header.admission = try admit(header, hash: hash)
     }
     try account(adding: header)
+    try addMember(header, hash: hash)
     touch(hash: hash)
     let tick = generation.table.advanceUseClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick, isNew: old == nil)
@@ -143,10 +148,15 @@ extension StoreTransaction {
     _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
   ) throws {
     // Evicted entries have other hashes, so there is still no record afterwards.
-    try makeRoom(for: header.cost, inNamespace: header.namespace)
+    if namespaces.read(header.namespace, { $0.hasMaximum }) == true {
+      try makeRoom(
+        for: header.cost, inNamespace: header.namespace,
+        replacing: namespaceRecord(header.namespace))
+    }
     try makeRoom(for: header.cost)
     header.admission = try admit(header, hash: hash)
     try account(adding: header)
+    try addMember(header, hash: hash)
     try addExpiry(of: header, hash: hash)
     try write(content, key, hash, &header, isNew: true)
   }

@@ -69,6 +69,12 @@ public struct StoreTransaction: ~Copyable {
   var evictedOwn: Set<UInt64> = []
   /// Whether an eviction may still find entries that this transaction did not store.
   var sparesOwn = true
+  /// The namespace of the entry that is stored now, or zero.
+  var writing: UInt32 = 0
+  /// Whether an eviction takes all but the minimums of namespaces, because nothing else is left.
+  var takesFromMinimums = false
+  /// The error of an operation that failed after it had changed something.
+  var failure: StoreError?
   /// The entries that were evicted because the store exceeded a lower budget.
   var trimmed = 0
   var expired: UInt64 = 0
@@ -116,6 +122,19 @@ public struct StoreTransaction: ~Copyable {
   package mutating func force() { isForced = true }
 
   package mutating func touch(hash: UInt64) { touchedSlots.append(StampSlot(hash: hash)) }
+
+  /// Makes the transaction store nothing, because an operation failed after it had changed something.
+  mutating func fail(_ error: any Error) {
+    let cause = StoreError(wrapping: error, during: "write", path: generation.path)
+    failure = StoreError(
+      cause.code, during: "write", path: generation.path,
+      "An operation of the transaction failed after a partial write, and the closure caught the error. "
+        + "The transaction stores nothing. Rethrow the error from the closure. The error: "
+        + cause.message)
+  }
+
+  /// Throws the error of an earlier operation that failed after it had changed something.
+  func requireNoFailure() throws(StoreError) { if let failure { throw failure } }
 
   /// Returns the error for an entry that the current budget does not allow, or `nil` if the entry
   /// is allowed.

@@ -9,7 +9,7 @@ extension Generation {
   package static let chunksName = "chunks"
   package static let expiriesName = "expiries"
   package static let tagsName = "tags"
-  package static let orderName = "order"
+  package static let membersName = "members"
   package static let objectsName = "objects"
   package static let idsName = "ids"
   package static let indexesName = "indexes"
@@ -20,7 +20,7 @@ extension Generation {
     package let chunks: TableHandle
     package let expiries: TableHandle
     package let tags: TableHandle
-    package let order: TableHandle
+    package let members: TableHandle
     package let objects: TableHandle
     package let ids: TableHandle
     package let indexes: TableHandle
@@ -31,7 +31,7 @@ extension Generation {
       chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
       expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
       tags = try transaction.makeTable(Generation.tagsName, keys: .integers)
-      order = try transaction.makeTable(Generation.orderName, keys: .bytes)
+      members = try transaction.makeTable(Generation.membersName, keys: .bytes)
       objects = try transaction.makeTable(Generation.objectsName, keys: .bytes)
       ids = try transaction.makeTable(Generation.idsName, keys: .integers)
       indexes = try transaction.makeTable(Generation.indexesName, keys: .bytes)
@@ -45,7 +45,7 @@ extension Generation {
         let chunks = try transaction.table(Generation.chunksName, keys: .integers),
         let expiries = try transaction.table(Generation.expiriesName, keys: .bytes),
         let tags = try transaction.table(Generation.tagsName, keys: .integers),
-        let order = try transaction.table(Generation.orderName, keys: .bytes),
+        let members = try transaction.table(Generation.membersName, keys: .bytes),
         let objects = try transaction.table(Generation.objectsName, keys: .bytes),
         let ids = try transaction.table(Generation.idsName, keys: .integers),
         let indexes = try transaction.table(Generation.indexesName, keys: .bytes)
@@ -54,7 +54,7 @@ extension Generation {
       self.chunks = chunks
       self.expiries = expiries
       self.tags = tags
-      self.order = order
+      self.members = members
       self.objects = objects
       self.ids = ids
       self.indexes = indexes

@@ -24,7 +24,7 @@ package final class Generation: Sendable {
   package let chunks: TableHandle
   package let expiries: TableHandle
   package let tags: TableHandle
-  package let order: TableHandle
+  package let members: TableHandle
   package let objects: TableHandle
   package let ids: TableHandle
   package let indexes: TableHandle
@@ -94,7 +94,7 @@ package final class Generation: Sendable {
     chunks = tables.chunks
     expiries = tables.expiries
     tags = tables.tags
-    order = tables.order
+    members = tables.members
     objects = tables.objects
     ids = tables.ids
     indexes = tables.indexes

@@ -83,20 +83,22 @@ extension StoreNamespace {
   /// ```
   ///
   /// Every process applies them from its next write on. No commit exceeds a maximum: a write in the
-  /// namespace evicts from the namespace, those entries first that were used least. Evictions for the
-  /// budget of the store leave a namespace its minimum. If they would have to take from minimums and
-  /// pinned entries only, the write is an error.
+  /// namespace evicts from the namespace, least recently used entries of a sample first. Evictions for
+  /// writes of other namespaces leave a namespace its minimum. Only if they find nothing else, they take
+  /// from namespaces that have more than their minimum an entry with which they have less. If even
+  /// that is not enough, the write is an error.
   ///
-  /// A first maximum costs a pass over the entries of the store, and if the namespace exceeds it, this
+  /// A new maximum costs a pass over the entries of the store, and if the namespace exceeds it, this
   /// call evicts entries in steps of a thousand; other writers commit between the steps. If the process
   /// is killed before, either the maximum does not hold yet, or each later write in the namespace
-  /// evicts up to a thousand entries until it fits.
+  /// evicts up to a thousand entries until it fits. Limits that the namespace has already cost nothing.
   ///
   /// - Parameter limits: The new limits, all of which replace the namespace's.
   /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a minimum above the maximum, for
   ///   minimums of all namespaces whose sum is above the budget of the store, and for values out of
-  ///   range. Nothing has changed then.
-  /// - Complexity: O(*n*) in the entries of the store for the first maximum.
+  ///   range; ``StoreError/Code/pinLimitReached`` for a maximum below the pinned entries. Nothing has
+  ///   changed then.
+  /// - Complexity: O(*n*) in the entries of the store for a new maximum.
   public func setLimits(_ limits: NamespaceLimits) throws {
     let core = try store.openCore("setLimits")
     try limits.validate(path: core.directory.path)
@@ -105,41 +107,54 @@ extension StoreNamespace {
 }
 
 extension StoreCore {
-  private static var pageSize: Int { 1000 }
-
   fileprivate func set(_ limits: NamespaceLimits, of space: NamespaceHandle) throws {
-    let hadMaximum = try change(of: space) { transaction, number in
-      try transaction.requireMinimums(with: limits.minimum, of: number)
-      let record = try transaction.namespaceRecord(number)
-      if limits.hasMaximum, !record.isOrdered {
-        try transaction.changeNamespace(number) { $0.isOrdered = true }
-      }
-      return record.hasMaximum
+    // Again if another call has ended the index in the meantime, or begun another one.
+    while let index = try begin(limits, of: space) {
+      try addMembers(of: space, for: limits)
+      if try finish(limits, of: space, with: index) { break }
     }
-    if limits.hasMaximum, !hadMaximum { try appendAll(of: space) }
+    while try !change(of: space, { try $0.trim(namespace: $1) }) {}
+    while try change(of: space, { try $0.removeOldMembers(of: $1) }) {}
+  }
+
+  /// Stores limits without a maximum, or begins the index that a maximum needs.
+  ///
+  /// - Returns: The number of the index, or `nil` if the limits are stored.
+  private func begin(_ limits: NamespaceLimits, of space: NamespaceHandle) throws -> UInt32? {
+    let index = ResultBox<UInt32?>()
     _ = try change(of: space) { transaction, number in
       try transaction.requireMinimums(with: limits.minimum, of: number)
-      try transaction.changeNamespace(number) { record in
-        record.minimum = UInt64(limits.minimum?.bytes ?? 0)
-        record.maximum = UInt64(limits.maximum?.bytes ?? 0)
-        record.maximumEntries = UInt64(limits.maximumEntries ?? 0)
-        if !limits.hasMaximum { record.isOrdered = false }
+      let record = try transaction.namespaceRecord(number)
+      if NamespaceLimits(record) == limits {
+        index.set(.success(nil))
+        return true
       }
+      try transaction.changeNamespace(number) { record in
+        if !limits.hasMaximum {
+          record.set(limits)
+          record.index = 0
+        } else if record.index == 0 {
+          record.beginIndex()
+        }
+      }
+      let begun = try transaction.namespaceRecord(number).index
+      index.set(.success(limits.hasMaximum ? begun : nil))
       return true
     }
-    if limits.hasMaximum {
-      while try !change(of: space, { try $0.trim(namespace: $1) }) {}
-    } else {
-      // The records of an order that no write continues.
-      while try change(
-        of: space,
-        { transaction, number in
-          for _ in 0..<Self.pageSize where try transaction.takeFirst(inOrderOf: number) == nil {
-            return false
-          }
-          return true
-        })
-      {}
+    return try index.get()
+  }
+
+  /// Stores limits with a maximum.
+  ///
+  /// - Returns: Whether the namespace still has the index of this call.
+  private func finish(
+    _ limits: NamespaceLimits, of space: NamespaceHandle, with index: UInt32
+  ) throws -> Bool {
+    try change(of: space) { transaction, number in
+      guard try transaction.namespaceRecord(number).index == index else { return false }
+      try transaction.requireMinimums(with: limits.minimum, of: number)
+      try transaction.changeNamespace(number) { $0.set(limits) }
+      return true
     }
   }
 
@@ -157,26 +172,51 @@ extension StoreCore {
     }
   }
 
-  /// Appends the entries of a namespace to its order, in steps.
-  private func appendAll(of space: NamespaceHandle) throws {
+  /// Adds the entries of a namespace to its index, in steps.
+  ///
+  /// - Throws: ``StoreError/Code/pinLimitReached`` if its pinned entries exceed a maximum.
+  private func addMembers(of space: NamespaceHandle, for limits: NamespaceLimits) throws {
     var position: UInt64? = 0
+    var pinned = StoreTotals.Sum()
     while let start = position {
-      let page = try page(of: space, from: start, limit: Self.pageSize, includesAbsent: true)
-      let hashes = Set(page.entries.lazy.filter { !$0.isPinned }.map(\.hash))
-      _ = try change(of: space) { transaction, number in
-        for hash in hashes { try transaction.append(hash, toOrderOf: number) }
+      let box = ResultBox<(next: UInt64?, pinned: StoreTotals.Sum)>()
+      _ = try change(of: space) { [pinned] transaction, number in
+        var pinned = pinned
+        let next = try transaction.addMembers(of: number, from: start, pinned: &pinned)
+        box.set(.success((next, pinned)))
         return true
       }
-      position = page.next
+      (position, pinned) = try box.get()
     }
+    let isOver =
+      limits.maximum.map { pinned.bytes > UInt64($0.bytes) } ?? false
+      || limits.maximumEntries.map { pinned.entries > UInt64($0) } ?? false
+    guard isOver else { return }
+    _ = try change(of: space) { transaction, number in
+      try transaction.changeNamespace(number) { if !$0.hasMaximum { $0.index = 0 } }
+      return true
+    }
+    throw StoreError(
+      .pinLimitReached, during: "setLimits", path: directory.path,
+      "\(pinned.entries) pinned entries of the namespace have "
+        + "\(ByteCount(bytes: Int(clamping: pinned.bytes))), more than the maximum. Raise the maximum, "
+        + "or remove pinned entries.")
+  }
+}
+
+extension NamespaceRecord {
+  fileprivate mutating func set(_ limits: NamespaceLimits) {
+    minimum = UInt64(limits.minimum?.bytes ?? 0)
+    maximum = UInt64(limits.maximum?.bytes ?? 0)
+    maximumEntries = UInt64(limits.maximumEntries ?? 0)
   }
 }
 
 extension StoreCore {
-  /// Returns the number of records of all orders. For tests.
-  package func orderRecords() throws -> Int {
+  /// Returns the number of records of all indexes of namespaces. For tests.
+  package func memberRecords() throws -> Int {
     try withSnapshot("statistics") { snapshot in
-      try snapshot.transaction.statistics(of: snapshot.generation.order).entries
+      try snapshot.transaction.statistics(of: snapshot.generation.members).entries
     }
   }
 }

@@ -17,18 +17,17 @@ package struct NamespaceRecord: Sendable, Hashable {
   package var minimum: UInt64 = 0
   package var maximum: UInt64 = 0
   package var maximumEntries: UInt64 = 0
-  /// The sequence number of the next record of the order, and the number of records.
-  package var nextSequence: UInt64 = 0
-  package var orderCount: UInt64 = 0
-  /// Whether new entries are appended to the order.
-  package var isOrdered = false
+  /// The number of the index of its entries (`NamespaceIndex.swift`), or zero without one.
+  package var index: UInt32 = 0
+  /// The greatest number that an index of the namespace has had.
+  package var lastIndex: UInt32 = 0
   package var name: [UInt8]
 
   package static let maximumNameLength = 400
 
   package init(name: [UInt8]) { self.name = name }
 
-  var hasMaximum: Bool { maximum > 0 || maximumEntries > 0 }
+  package var hasMaximum: Bool { maximum > 0 || maximumEntries > 0 }
 
   /// Returns whether more entries of a cost together exceed a maximum.
   func isOver(adding cost: Int, entries count: UInt64) -> Bool {
@@ -36,9 +35,17 @@ package struct NamespaceRecord: Sendable, Hashable {
       || maximumEntries > 0 && entries + count > maximumEntries
   }
 
-  /// Returns whether the namespace would have less than its minimum without an entry.
-  func isGuaranteed(_ header: EntryHeader) -> Bool {
-    minimum > 0 && epoch == header.epoch && bytes < minimum + UInt64(header.cost)
+  /// Returns whether the namespace would have less than its minimum without an entry. As a last resort
+  /// only a namespace that has no more than its minimum keeps all its entries.
+  func isGuaranteed(_ header: EntryHeader, isLastResort: Bool) -> Bool {
+    minimum > 0 && epoch == header.epoch
+      && (isLastResort ? bytes <= minimum : bytes < minimum + UInt64(header.cost))
+  }
+
+  /// Begins a new, empty index.
+  package mutating func beginIndex() {
+    lastIndex += 1
+    index = lastIndex
   }
 
   /// Takes over the limits of another record of the namespace.
@@ -46,7 +53,7 @@ package struct NamespaceRecord: Sendable, Hashable {
     minimum = other.minimum
     maximum = other.maximum
     maximumEntries = other.maximumEntries
-    isOrdered = other.isOrdered
+    if other.index != 0 { beginIndex() }
   }
 
   /// Returns the key of a namespace's name record.
@@ -127,13 +134,12 @@ package struct NamespaceRecord: Sendable, Hashable {
     minimum = record.integer(at: 32)!
     maximum = record.integer(at: 40)!
     maximumEntries = record.integer(at: 48)!
-    nextSequence = record.integer(at: 56)!
-    orderCount = record.integer(at: 64)!
-    isOrdered = record.integer(at: 72, as: UInt64.self)! != 0
+    index = record.integer(at: 56)!
+    lastIndex = record.integer(at: 60)!
     self.name = name.copied()
   }
 
-  private static let fixedSize = 80
+  private static let fixedSize = 64
   var encodedSize: Int { Self.fixedSize + name.count }
 
   func write(to record: inout ScratchBuffer) {
@@ -145,9 +151,8 @@ package struct NamespaceRecord: Sendable, Hashable {
     record.store(minimum, at: 32)
     record.store(maximum, at: 40)
     record.store(maximumEntries, at: 48)
-    record.store(nextSequence, at: 56)
-    record.store(orderCount, at: 64)
-    record.store(isOrdered ? 1 as UInt64 : 0, at: 72)
+    record.store(index, at: 56)
+    record.store(lastIndex, at: 60)
     record.store(name, at: Self.fixedSize)
     record.store(UInt32(truncatingIfNeeded: XXH64.hash(record.prefix(encodedSize))), at: 4)
   }

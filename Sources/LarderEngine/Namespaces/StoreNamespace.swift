@@ -211,7 +211,15 @@ extension StoreTransaction {
       keyLength: key.bytes.count, content: content, budget: budget)
     let hash = space.hash(of: key, in: generation)
     generation.table.cancelLeases(hash: hash)
-    try put(content, forKey: key, hash: hash, in: space)
+    try requireNoFailure()
+    let before = totals
+    do {
+      try put(content, forKey: key, hash: hash, in: space)
+    } catch {
+      // Only the end of the transaction can undo what was evicted or removed for the entry.
+      if totals != before { fail(error) }
+      throw error
+    }
   }
 
   /// Removes the entry of a key in this transaction, and cancels the computation leases of the key.

@@ -56,9 +56,7 @@ extension StoreTransaction {
   ///
   /// - Throws: ``StoreError/Code/valueTooLarge`` if no entries are left that may be evicted.
   package mutating func makeRoomForObjects() throws {
-    guard totals.objectBytes > storedTotals.objectBytes, isOver(adding: 0, entries: 0) else {
-      return
-    }
+    guard isOver(adding: 0, entries: 0), totals.charged > storedTotals.charged else { return }
     try makeRoom(for: 0, entries: 0)
   }
 
@@ -76,7 +74,9 @@ extension StoreTransaction {
         || entries > 0 && now.entries + entries > before.entries
     }
     var emptyRounds = 0
+    defer { takesFromMinimums = false }
     while isOver(adding: cost, entries: entries), totals.entries > totals.pinned.entries {
+      takesFromMinimums = emptyRounds >= Self.sparingRounds
       let count = try evict(
         wanted: victims(adding: cost, entries: entries), round: emptyRounds,
         sparingOwn: sparesOwn && emptyRounds < Self.sparingRounds)
@@ -122,9 +122,11 @@ extension StoreTransaction {
   mutating func trim(limit: Int) throws -> Bool {
     var removed = 0
     var emptyRounds = 0
+    defer { takesFromMinimums = false }
     while isOver(adding: 0, entries: 0), totals.entries > totals.pinned.entries,
       emptyRounds <= Self.sparingRounds
     {
+      takesFromMinimums = emptyRounds >= Self.sparingRounds
       if removed >= limit { return false }
       let count = try evict(
         wanted: victims(adding: 0, entries: 0), round: emptyRounds, sparingOwn: false)
@@ -150,7 +152,7 @@ extension StoreTransaction {
   /// Evicts neighbours regardless of their recency: that touches few pages and frees whole ones.
   mutating func evictNeighbours(_ count: Int) throws {
     for victim in try sample(.init(count: count, visits: 32 * count)).reversed() {
-      if try isGuaranteed(victim.header) { continue }
+      if try isGuaranteed(victim.header, at: victim.offset, hash: victim.hash) { continue }
       try evict(victim.header, at: victim.offset, hash: victim.hash)
     }
   }
@@ -184,7 +186,6 @@ extension StoreTransaction {
   ///
   /// - Returns: The number of the admission, for the entry's header.
   mutating func admit(_ header: EntryHeader, hash: UInt64) throws -> UInt32 {
-    try appendToOrder(header, hash: hash)
     guard usesQueues, !header.isPinned else { return 0 }
     return withQueues { [totals] in
       $0.admit(prefix: hashPrefix(hash), cost: header.cost, totals)
@@ -237,7 +238,7 @@ extension StoreTransaction {
       }
       guard let found = try entry(of: element) else { continue }
       if try sparingOwn && found.header.commitVersion == commitVersion
-        || isGuaranteed(found.header)
+        || isGuaranteed(found.header, at: found.offset, hash: found.hash)
       {
         queues!.appendToMain(element)
         continue
@@ -265,7 +266,9 @@ extension StoreTransaction {
     queues!.popSmall()
     let uses = generation.table.uses
     let stays = uses.uses(element.prefix) >= Self.usesToStay
-    if try stays && !isDead(found) || isGuaranteed(found.header) {
+    if try stays && !isDead(found)
+      || isGuaranteed(found.header, at: found.offset, hash: found.hash)
+    {
       uses.setUses(element.prefix, 0)
       queues!.appendToMain(element)
       return false

@@ -25,6 +25,7 @@ extension StoreTransaction {
   private static var pinnedShare: UInt64 { 2 }
   private static var absentShare: UInt64 { 8 }
   private static var absentRounds: Int { 8 }
+  private static var maximumAbsentVictims: UInt64 { 64 }
 
   /// Checks that an entry of `cost` bytes can be pinned, in place of the key's present entry.
   ///
@@ -110,10 +111,25 @@ extension StoreTransaction {
   mutating func makeRoomForAbsent(_ cost: Int, _ place: KeyPlace) throws -> Bool {
     for _ in 0..<Self.absentRounds {
       if try isAbsentWithinShare(adding: cost, place) { return true }
-      let removed = try evictFromSample(wanted: 1, .init(visits: 256, isOfAbsent: true))
+      let removed = try evictFromSample(
+        wanted: absentVictims(adding: cost), .init(visits: 256, isOfAbsent: true))
       if removed == 0 { return false }
     }
     return try isAbsentWithinShare(adding: cost, place)
+  }
+
+  /// Returns how many negative entries have to go: several after a budget was lowered.
+  private func absentVictims(adding cost: Int) -> Int {
+    let (bytes, entries) = (totals.absent.bytes, totals.absent.entries)
+    var wanted: UInt64 = 1
+    if budget > 0, bytes > budget / Self.absentShare {
+      let average = max(bytes / max(entries, 1), 1)
+      wanted = (bytes + UInt64(cost) - budget / Self.absentShare) / average
+    }
+    if entryBudget > 0, entries > entryBudget / Self.absentShare {
+      wanted = max(wanted, entries + 1 - entryBudget / Self.absentShare)
+    }
+    return Int(min(max(wanted, 1), Self.maximumAbsentVictims))
   }
 
   private mutating func isAbsentWithinShare(adding cost: Int, _ place: KeyPlace) throws -> Bool {

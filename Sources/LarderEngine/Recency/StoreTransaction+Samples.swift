@@ -13,6 +13,10 @@ extension StoreTransaction {
     let header: EntryHeader
     let tick: UInt64
     let isDead: Bool
+
+    var dead: Candidate {
+      Candidate(hash: hash, offset: offset, header: header, tick: tick, isDead: true)
+    }
   }
 
   /// The rule by which a sample selects entries.
@@ -36,7 +40,7 @@ extension StoreTransaction {
     var removed = 0
     var removedHashes: Set<UInt64> = []
     for victim in victims where removedHashes.insert(victim.hash).inserted {
-      if try !rule.isOfAbsent && isGuaranteed(victim.header) { continue }
+      if try isGuaranteed(victim.header, at: victim.offset, hash: victim.hash) { continue }
       removed += try evict(victim.header, at: victim.offset, hash: victim.hash)
     }
     return removed
@@ -47,6 +51,8 @@ extension StoreTransaction {
     var result: [Candidate] = []
     result.reserveCapacity(min(rule.count, 512))
     var unknown: Set<UInt32> = []
+    // Spared entries that may have been removed by tag: tags are looked up after the cursor.
+    var suspects: [Candidate] = []
     var damaged: [UInt64] = []
     let start: UInt64 =
       generation.meta.hashBits == 64
@@ -79,25 +85,30 @@ extension StoreTransaction {
           let header = item.header
           if rule.isOfAbsent && !header.isAbsent { continue }
           if rule.sparesOwn, header.commitVersion == commitVersion { continue }
-          let isGuaranteed = namespaces.read(header.namespace) { $0.isGuaranteed(header) }
-          if !rule.isOfAbsent, isGuaranteed == true { continue }
           var isDead = generation.table.isExpired(header, hash: hash, at: now)
           if let epoch = namespaces.epoch(of: header.namespace) {
             if epoch != header.epoch { isDead = true }
           } else {
             unknown.insert(header.namespace)
           }
-          if header.isPinned, !isDead { continue }
-          result.append(
-            Candidate(
-              hash: hash, offset: item.offset, header: header,
-              tick: max(lastUse, SharedTable.tick(milliseconds: header.created)), isDead: isDead))
+          let candidate = Candidate(
+            hash: hash, offset: item.offset, header: header,
+            tick: max(lastUse, SharedTable.tick(milliseconds: header.created)), isDead: isDead)
+          if !isDead, header.isPinned || mayBeGuaranteed(header) {
+            if header.isTagged { suspects.append(candidate) }
+            continue
+          }
+          result.append(candidate)
         }
         more = try cursor.moveToNext()
       }
     }
     // The next sample finds these epochs in the cache.
     for number in unknown { try epoch(number) }
+    for suspect in suspects
+    where try isRemoved(suspect.header, at: suspect.offset, hash: suspect.hash) {
+      result.append(suspect.dead)
+    }
     for hash in damaged { _ = try readableItems(hash: hash) }
     return result
   }
