@@ -54,7 +54,7 @@ extension PersistentCache {
   /// Stores a value if the key has none. A key that is known to be absent has none.
   ///
   /// ```swift
-  /// if try sessions.setIfAbsent(session, forKey: id, expires: .after(.minutes(30))) { welcome() }
+  /// if try sessions.setIfAbsent(session, forKey: id, expires: .after(.seconds(1800))) { welcome() }
   /// ```
   ///
   /// - Parameters:

@@ -9,7 +9,7 @@ extension PersistentCache where Value: FixedWidthInteger {
   /// Adds a number to a counter.
   ///
   /// ```swift
-  /// let visits = try counters.increment(forKey: "home", expires: .after(.days(1)))
+  /// let visits = try counters.increment(forKey: "home", expires: .after(.seconds(86_400)))
   /// ```
   ///
   /// No increment of any process is lost. Increments of several threads and tasks of a process are

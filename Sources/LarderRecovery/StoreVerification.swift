@@ -110,14 +110,14 @@ struct StoreVerification {
 
   private var all = StoreTotals()
   private var living: [UInt32: StoreTotals.Sum] = [:]
-  private var names: [UInt32: NamespaceRecord] = [:]
+  var names: [UInt32: NamespaceRecord] = [:]
   private var spaces: [UInt32: NamespaceHandle] = [:]
   private var chunkOwners: Set<UInt64> = []
   /// Of the deadlines that there have to be, and are: equal sums, equal sets.
   private var expectedDeadlines = SetFingerprint()
   private var storedDeadlines = SetFingerprint()
-  private var expectedMembers = SetFingerprint()
-  private var storedMembers = SetFingerprint()
+  var expectedMembers = SetFingerprint()
+  var storedMembers = SetFingerprint()
 
   init(generation: Generation, limit: Int, progress: ((StoreProgress) -> Void)?) {
     self.generation = generation
@@ -237,21 +237,13 @@ struct StoreVerification {
         for expires in Set(items.map(\.header.expires)) where expires != EntryHeader.never {
           check.expectedDeadlines.add(ExpiryKey.key(expires: expires, hash: hash))
         }
-        for key in Set(items.compactMap({ check.memberKey($0.header, hash) })) {
-          check.expectedMembers.add(key)
-        }
+        check.expectMembers(items, hash)
       } catch let defect as EntryHeader.Defect {
         check.find(
           defect == .newerFormat ? .warning : .error, place,
           defect == .newerFormat ? "written by a newer version" : "its header is damaged")
       }
     }
-  }
-
-  private func memberKey(_ header: EntryHeader, _ hash: UInt64) -> [UInt8]? {
-    guard let record = names[header.namespace], record.hasMaximum else { return nil }
-    return StoreTransaction.memberKey(
-      header.namespace, index: record.index, epoch: header.epoch, hash: hash)
   }
 
   private mutating func check(
@@ -325,27 +317,6 @@ struct StoreVerification {
         find(.error, "tag \(String(tag, radix: 16))", "the record of its removals is damaged")
       }
       more = try cursor.moveToNext()
-    }
-  }
-
-  /// Checks the indexes of namespaces with a maximum.
-  private mutating func checkMembers(_ transaction: borrowing ReadTransaction) throws {
-    var cursor = try Cursor(over: generation.members, in: transaction)
-    var more = try cursor.moveToFirst()
-    while more {
-      let number = cursor.currentKey.integer(at: 0, as: UInt32.self)?.byteSwapped ?? 0
-      let index = cursor.currentKey.integer(at: 4, as: UInt32.self)?.byteSwapped
-      // Records of old indexes have no meaning.
-      if let record = names[number], record.hasMaximum, index == record.index {
-        storedMembers.add(cursor.currentKey.copied())
-      }
-      more = try cursor.moveToNext()
-    }
-    if expectedMembers != storedMembers {
-      find(
-        .warning, "members",
-        "there are \(storedMembers.count) records of indexes of namespaces; the entries have "
-          + "\(expectedMembers.count), not the same")
     }
   }
 

@@ -123,7 +123,7 @@ package struct WriterTicket: Sendable {
     let isUrgent = now >= wait.urgency
     let found = unsafe word.pointee.load(ordering: .acquiring)
     let urgent = found & Self.urgentMask
-    // A thread that took a ticket nobody came for has reset the count.
+    // A thread that took a ticket for which no urgent waiter came has reset the count.
     if urgent == 0 { wait.isCounted = false }
     if Self.holder(found) == nil {
       if isUrgent || urgent == 0 {

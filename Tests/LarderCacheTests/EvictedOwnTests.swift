@@ -56,7 +56,7 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  @Test func `Beside a namespace that keeps all its entries a large batch is committed`() throws {
+  @Test func `A large batch is committed where a namespace keeps all its entries`() throws {
     let store = try open(.megabytes(3))
     let counters = PersistentCache<Int, Int>(storage: store, namespace: "counters")
     try store.namespace("counters").setLimits(NamespaceLimits(minimum: .megabytes(1)))

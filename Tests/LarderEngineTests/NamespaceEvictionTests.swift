@@ -60,7 +60,7 @@ import Testing
   }
 
   @Test(arguments: ["tagged", "expired", "cleared"])
-  func `Entries that nobody sees when a maximum is set can be evicted once written again`(
+  func `Entries that are invisible when a maximum is set can be evicted once written again`(
     kind: String
   ) throws {
     let clock = ManualClock()
@@ -89,7 +89,7 @@ import Testing
     try store.write { transaction in
       for key in 0..<3000 { try transaction.setBytes([1], forKey: key, in: "names") }
     }
-    for round in 0..<12 {
+    for round in 0..<3 {
       let all = [
         NamespaceLimits(), .init(maximum: .megabytes(4)), .init(maximumEntries: 5000),
       ]
@@ -144,7 +144,7 @@ import Testing
     clock.advance(by: .seconds(100))
     try names.setBytes(value(37_000), forKey: 100)
     for key in 0..<20 { #expect(try names.contains(key), "\(key)") }
-    // Pinned entries that nobody sees can be evicted as well.
+    // Invisible pinned entries can be evicted as well.
     try names.setBytes(value(90_000), forKey: 101)
     #expect(try store.verify() == [])
   }
@@ -177,7 +177,7 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  @Test func `Entries that nobody sees are not kept for a minimum`() throws {
+  @Test func `Invisible entries are not kept for a minimum`() throws {
     var options = StoreOptions(budget: .bytes(1_000_000))
     options.sweepsWhenIdle = false
     let store = try SharedStore(at: path, options)

@@ -150,9 +150,7 @@ extension StoreCore {
       }
       results.append(.done(commitVersion: commitVersion, changed: changed))
     }
-    return BatchResult(
-      results: results,
-      evicted: transaction.evictedOwn.isEmpty ? [] : evicted(from: batch, in: transaction))
+    return BatchResult(results: results, evicted: evicted(from: batch, in: transaction))
   }
 
   /// The results of a batch, and the requests whose entries the transaction evicted again.
@@ -167,6 +165,7 @@ extension StoreCore {
     from batch: [WriteRequest], in transaction: borrowing StoreTransaction
   ) -> Set<Int> {
     var positions: Set<Int> = []
+    if transaction.evictedOwn.isEmpty { return positions }
     for (position, record) in batch.enumerated() {
       guard let space = record.space else { continue }
       if transaction.evictedOwn.contains(space.hash(of: record.key, in: transaction.generation)) {

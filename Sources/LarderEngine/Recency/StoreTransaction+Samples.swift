@@ -72,10 +72,7 @@ extension StoreTransaction {
         seen += 1
         let hash = cursor.currentInteger
         if wrapped, hash >= start { break }
-        let items: [RecordEntry]
-        do {
-          items = try Record.items(in: cursor.currentValue)
-        } catch {
+        guard let items = try? Record.items(in: cursor.currentValue) else {
           damaged.append(hash)
           more = try cursor.moveToNext()
           continue
@@ -105,11 +102,14 @@ extension StoreTransaction {
     }
     // The next sample finds these epochs in the cache.
     for number in unknown { try epoch(number) }
-    for suspect in suspects
-    where try isRemoved(suspect.header, at: suspect.offset, hash: suspect.hash) {
-      result.append(suspect.dead)
-    }
+    result += try removedByTag(suspects)
     for hash in damaged { _ = try readableItems(hash: hash) }
     return result
+  }
+
+  private func removedByTag(_ suspects: [Candidate]) throws -> [Candidate] {
+    try suspects.compactMap {
+      try isRemoved($0.header, at: $0.offset, hash: $0.hash) ? $0.dead : nil
+    }
   }
 }
