@@ -62,6 +62,10 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // a sweep step.
   case objectIndexed, objectUnlinked, catalogChanged, migrationNoted, numberDropped, sweepStep
 
+  // Locks: a process has the ticket of a slot; its request is listed and not granted; it has
+  // released a lock that is granted to no other request yet.
+  case lockEntered, lockQueued, lockReleased
+
   /// Whether the step can fail here: a caller receives the error, and no effect of the step is
   /// visible yet.
   package var canFail: Bool {
@@ -80,7 +84,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
     // The stamps or the commit are published, or no caller receives an error: nothing can fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
-      .restoreRecorded:
+      .restoreRecorded, .lockEntered, .lockQueued, .lockReleased:
       false
     }
   }

@@ -114,6 +114,15 @@ extension FaultPlan {
     /// The computed value is about to be written.
     public static let leaseBeforeFill = Point(.leaseBeforeFill)
 
+    // MARK: Locks
+
+    /// The process changes the list of a lock: it has its ticket.
+    public static let lockEntered = Point(.lockEntered)
+    /// A request for a lock is in its list, and not granted yet.
+    public static let lockQueued = Point(.lockQueued)
+    /// A lock is released, and granted to no other request yet.
+    public static let lockReleased = Point(.lockReleased)
+
     // MARK: Objects, within a transaction
 
     /// The index keys of a saved object are written, the object is not.

@@ -60,10 +60,14 @@ extension Crashes {
     ]
   }()
 
+  static let lockPoints: [FaultPoint] = [.lockEntered, .lockQueued, .lockReleased]
+
   @Test func `The sweep injects a fault at every fault point`() {
-    // Those within the transactions of objects are `ObjectSweepTests.swift`'s.
+    // Those within the transactions of objects are `ObjectSweepTests.swift`'s, those of locks
+    // `LockStormTests.swift`'s.
     let missing = FaultPoint.allCases.filter {
-      Self.passages[$0]?.isEmpty ?? true && !Self.objectPoints.contains($0)
+      Self.passages[$0]?.isEmpty ?? true
+        && !(Self.objectPoints + Self.lockPoints).contains($0)
     }
     #expect(missing == [], "Give each a scenario that passes it in `passages`.")
     let known = Set(Scenario.all.map(\.name))

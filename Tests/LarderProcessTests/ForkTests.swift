@@ -9,7 +9,7 @@ import Testing
 
 #if os(Linux)
   extension Processes {
-    static let everyUse = "forked" + String(repeating: " usedAfterFork", count: 11)
+    static let everyUse = "forked" + String(repeating: " usedAfterFork", count: 12)
 
     @Test(.timeLimit(.minutes(15)))
     func `A forked child gets an error from every use and its parent is not harmed`() throws {

@@ -82,6 +82,7 @@ enum ForkedChild {
       { _ = try store.statistics() },
       { _ = try SharedStore(at: store.path) },
       { _ = try SharedStore(at: store.path + "-of-the-child") },
+      { try store.lock("child").withLock { _ in } },
     ]
     return uses.map { code(of: $0) }
   }

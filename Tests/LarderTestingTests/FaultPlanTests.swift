@@ -26,6 +26,7 @@ import Testing
     .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun,
     .beforeRecord,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
+    .lockEntered, .lockQueued, .lockReleased,
   ]
 
   @Test func `The documented fault points are the engine's`() {

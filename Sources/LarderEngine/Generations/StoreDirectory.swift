@@ -13,6 +13,7 @@ package import LarderSystem
 //         CURRENT              "larder 1 g-<number> <checksum>\n"; replaced by rename
 //         copying              flock'ed by a compaction while it writes g-<n>.copy
 //         leases               byte-range locks, one byte a key's hash
+//         locks                LockFileLayout.swift; made by the first use of a lock
 //         g-<number>/          a generation
 //           data.mdb lock.mdb  LMDB
 //           shared.table       SharedTableLayout.swift
@@ -50,6 +51,8 @@ package struct StoreDirectory: Sendable, Hashable {
   package var gate: String { root + "/gate" }
   package var current: String { root + "/CURRENT" }
   package var leases: String { root + "/leases" }
+  /// The lock file, which all PID namespaces share.
+  package var locks: String { (isBeside ? outer : self).root + "/locks" }
   package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
   /// The mark of a generation that is quarantined, not removed, after processes leave it.
   package static let setAsideMark = "set-aside"

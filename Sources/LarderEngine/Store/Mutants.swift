@@ -27,6 +27,11 @@ extension Mutant {
   // A read through the location cache skips validation.
   static var placesIgnoreStamps: Mutant { Mutant("placesIgnoreStamps") }
 
+  // Locks: a dead holder is never removed; a lock is granted while it is held; a token is given twice.
+  static var lockOutlivesHolder: Mutant { Mutant("lockOutlivesHolder") }
+  static var lockGrantsTwice: Mutant { Mutant("lockGrantsTwice") }
+  static var lockTokenRepeats: Mutant { Mutant("lockTokenRepeats") }
+
   // Relaxed stores, tested by the power cut: the snapshot of the checkpoint is not pinned; it is
   // recorded before it is synced.
   static var recordUnpinned: Mutant { Mutant("recordUnpinned") }

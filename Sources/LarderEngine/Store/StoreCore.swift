@@ -20,6 +20,8 @@ package final class StoreCore: Sendable {
   /// The computations of this process, by key.
   package let flights = SingleFlightGroup()
   package let leases: LeaseLockFile
+  /// The file of locks, semaphores, limiters, leaders and barriers.
+  let locks: LockFileReference
   let sleepers = CommitWaiters()
   private let current: Mutex<Generation?>
   /// The thread that runs a user's transaction now, or zero.
@@ -76,6 +78,7 @@ package final class StoreCore: Sendable {
     self.current = Mutex(generation)
     self.pending = queue.pending
     self.leases = LeaseLockFile(directory: generation.directory)
+    self.locks = LockFileReference(directory: generation.directory, clock: options.clock)
   }
 
   // MARK: Generations

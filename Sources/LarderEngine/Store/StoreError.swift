@@ -83,6 +83,15 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let pinLimitReached = Code(rawValue: "pinLimitReached")
     /// A counter would exceed the range of its type.
     public static let overflow = Code(rawValue: "overflow")
+    /// Another caller held a lock, semaphore or leadership, or the others of a barrier did not arrive,
+    /// until the deadline.
+    public static let lockTimeout = Code(rawValue: "lockTimeout")
+    /// The task or thread holds the lock already, and would wait for itself.
+    public static let lockedByCaller = Code(rawValue: "lockedByCaller")
+    /// The name of a lock is empty or longer than 250 bytes.
+    public static let invalidLockName = Code(rawValue: "invalidLockName")
+    /// All names, callers or processes that the lock file has room for are in use.
+    public static let tooManyLocks = Code(rawValue: "tooManyLocks")
     /// A system call or LMDB failed in a way that has no separate code.
     public static let system = Code(rawValue: "system")
   }
@@ -95,9 +104,11 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   public let path: String?
   /// The cause and a remedy, in one or more sentences.
   public let message: String
-  /// The process that caused the failure, for ``Code/writerStalled``, ``Code/computationStalled``
-  /// and ``Code/inUse``.
+  /// The process that caused the failure, for ``Code/writerStalled``, ``Code/computationStalled``,
+  /// ``Code/inUse`` and ``Code/lockTimeout``.
   public let pid: Int32?
+  /// The process with its start time, for ``Code/lockTimeout``.
+  public internal(set) var process: LockProcess?
   /// The system's error number, if a system call was the cause.
   public let errorNumber: Int32?
 

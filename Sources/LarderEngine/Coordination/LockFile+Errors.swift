@@ -1,0 +1,72 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+extension StoreError {
+  /// Returns the error of a call whose caller holds, or waits for, the same thing already.
+  static func lockedByCaller(_ key: LockKey, path: String) -> StoreError {
+    StoreError(
+      .lockedByCaller, during: "lock", path: path,
+      "This task or thread uses the \(key.kind) \"\(key.text)\" already, and would wait for itself. "
+        + "Pass the held value on instead of acquiring it again.",
+      pid: ProcessIdentity.pid)
+  }
+
+  /// Returns the error of a name that is empty or too long.
+  static func invalidLockName(_ kind: LockKind, length: Int) -> StoreError {
+    StoreError(
+      .invalidLockName, during: "lock",
+      "The name of a \(kind) has \(length) bytes of UTF-8; the range is 1 to "
+        + "\(LockKey.longestName). Use a shorter name, or a hash of it.")
+  }
+
+  /// This error with the process that caused it.
+  fileprivate func caused(by process: LockProcess?) -> StoreError {
+    var error = self
+    error.process = process
+    return error
+  }
+}
+
+extension LockFile {
+  /// Returns the error of a call whose deadline passed; it names the process that it waited for.
+  ///
+  /// - Parameter slot: The slot of the name, or `nil` if the wait was for the allocation of slots.
+  func timedOut(_ call: LockCall, slot: Int?) -> StoreError {
+    let ticket = slot.map { Layout.slot($0) + Layout.slotTicket } ?? Layout.allocation
+    let changer = words.ticket(at: ticket).holder.flatMap { process(number: $0) }
+    let holder = slot.flatMap { self.holder(of: $0) } ?? changer
+    let cause: String
+    if let holder {
+      cause =
+        holder.pid == ProcessIdentity.pid && holder.startTime == ProcessIdentity.startTime
+        ? "\(holder), which is this one, holds it. Keep the closures that hold it short."
+        : "\(holder) holds it. If that is stopped, resume it (kill -CONT \(holder.pid)) or end it."
+    } else if call.key.kind.isPaced {
+      cause = "The rate permits no more calls now. Use a longer timeout, or a higher rate."
+    } else if call.key.kind == .barrier, let slot {
+      cause =
+        "\(list(slot)?.count ?? 0) of \(call.parameters.0) callers have arrived. Start the others, or "
+        + "use a longer timeout."
+    } else {
+      cause = "No process holds it now. Use a longer timeout."
+    }
+    return StoreError(
+      .lockTimeout, during: "lock", path: path,
+      "The wait for the \(call.key.kind) \"\(call.key.text)\" timed out after \(call.timeout): "
+        + cause, pid: holder?.pid
+    ).caused(by: holder)
+  }
+
+  /// Returns the process of the first request that holds something in a slot. Needs no ticket.
+  private func holder(of slot: Int) -> LockProcess? {
+    for request in list(slot) ?? [] {
+      let state = state(request).state
+      guard state == .held || state == .granted else { continue }
+      return process(number: Self.ownerNumber(owner(of: request)))
+    }
+    return nil
+  }
+}

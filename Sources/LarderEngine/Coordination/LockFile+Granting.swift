@@ -1,0 +1,132 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// The decision which requests of a lock slot are granted: rules 2, 3 and 5 of `LockFileLayout.swift`.
+extension LockFile {
+  /// Returns the kind of a slot, or `nil` if it is free or damaged.
+  func kind(of slot: Int) -> LockKind? {
+    let offset = Layout.slot(slot)
+    guard words.load(offset) != 0 else { return nil }
+    return LockKind(code: UInt8(truncatingIfNeeded: words.load(offset + Layout.slotKey)))
+  }
+
+  /// Removes the requests of a slot that have ended, and grants the next ones. The caller has the
+  /// ticket.
+  ///
+  /// - Parameter own: The caller's request, which needs no wake-up.
+  func settle(_ slot: Int, for own: Int? = nil) {
+    let kind = kind(of: slot)
+    var previous: Int?
+    var waiting: [Int] = []
+    var (holders, hasExclusive) = (0, false)
+    for request in members(slot) {
+      let state = state(request).state
+      switch state {
+      case .waiting: waiting.append(request)
+      case .granted, .held:
+        guard kind?.isMomentary != true else { fallthrough }
+        holders += 1
+        if mode(request) == .exclusive { hasExclusive = true }
+      case .idle, .released, .abandoned, nil:
+        unlink(request, after: previous, in: slot)
+        free(request)
+        continue
+      }
+      previous = request
+    }
+    guard !waiting.isEmpty, let kind else { return }
+    if kind.isMomentary { return dismiss(waiting, of: kind, in: slot, for: own) }
+    for request in waiting {
+      if words.load(Layout.request(request) + Layout.requestGranted) == .max { continue }
+      let isExclusive = mode(request) != .shared
+      let isFree: Bool =
+        switch kind {
+        case .semaphore: holders < Int(clamping: parameter(slot, 0))
+        default: isExclusive ? holders == 0 : !hasExclusive
+        }
+      guard isFree || Mutant.lockGrantsTwice.isActive else { return }
+      grant(request, in: slot, for: own)
+      holders += 1
+      if isExclusive { hasExclusive = true }
+    }
+  }
+
+  /// Grants the requests of a limiter that the rate permits, or those of a barrier once enough callers
+  /// have arrived. They leave the list: nothing is held.
+  private func dismiss(_ waiting: [Int], of kind: LockKind, in slot: Int, for own: Int?) {
+    if kind.isPaced {
+      for request in waiting where take(kind, slot) { dismiss(request, in: slot, for: own) }
+      return
+    }
+    let parties = Int(clamping: parameter(slot, 0))
+    guard parties > 0, waiting.count >= parties else { return }
+    // A process that was killed while it waited has not arrived.
+    let arrived = waiting.filter { isAlive(owner(of: $0)) }
+    guard arrived.count >= parties else { return }
+    for request in arrived.prefix(parties) { dismiss(request, in: slot, for: own) }
+  }
+
+  private func dismiss(_ request: Int, in slot: Int, for own: Int?) {
+    let members = members(slot)
+    guard let index = members.firstIndex(of: request) else { return }
+    unlink(request, after: index > 0 ? members[index - 1] : nil, in: slot)
+    // Its process frees it, or the search for a free request once the process has ended.
+    words.store32(.max, at: Layout.request(request) + Layout.requestSlot)
+    if !grant(request, in: slot, for: own) { free(request) }
+  }
+
+  /// Grants a request that waits, with the next token, and wakes its caller.
+  ///
+  /// - Returns: `false` if the request does not wait any more.
+  @discardableResult
+  private func grant(_ request: Int, in slot: Int, for own: Int?) -> Bool {
+    let offset = Layout.request(request)
+    let (owner, isAsync) = (
+      owner(of: request), words.load32(offset + Layout.requestMode) & Self.asyncFlag != 0
+    )
+    words.store(nextToken(slot), at: offset + Layout.requestToken)
+    words.store(Clocks.monotonicNanoseconds(), at: offset + Layout.requestGranted)
+    words.store(UInt64(Clocks.wallMilliseconds()), at: offset + Layout.requestSince)
+    guard exchange(request, id(request), .waiting, .granted) else { return false }
+    if request == own { return true }
+    if isAsync { wakeThread(of: owner) } else { words.wake(at: offset) }
+    return true
+  }
+
+  static let asyncFlag: UInt32 = 1 << 8
+
+  func parameter(_ slot: Int, _ index: Int) -> UInt64 {
+    words.load(Layout.slot(slot) + Layout.slotParameters + 8 * index)
+  }
+
+  // MARK: Tokens
+
+  /// Returns the next token of a slot. Its caller has the ticket.
+  private func nextToken(_ slot: Int) -> UInt64 {
+    let offset = Layout.slot(slot) + Layout.slotToken
+    let token = (token(at: offset) ?? lowestToken(0)) + 1
+    storeToken(Mutant.lockTokenRepeats.isActive ? token - 1 : token, at: offset)
+    return token
+  }
+
+  /// Returns the token of a pair of words, or `nil` if they are damaged. A process that was killed
+  /// between the two stores leaves a difference of one.
+  func token(at offset: Int) -> UInt64? {
+    let (token, inverse) = (words.load(offset), ~words.load(offset + 8))
+    return token < 1 << 62 && token &- inverse <= 1 ? token : nil
+  }
+
+  func storeToken(_ token: UInt64, at offset: Int) {
+    words.store(token, at: offset)
+    words.store(~token, at: offset + 8)
+  }
+
+  /// Returns the token before the first one of a slot that is new or damaged.
+  func lowestToken(_ commitVersion: UInt64) -> UInt64 {
+    let time = UInt64(clamping: Clocks.wallMilliseconds()) &* 1000
+    return max(token(at: Layout.tokenFloor) ?? 0, min(commitVersion, 1 << 61), min(time, 1 << 61))
+  }
+}

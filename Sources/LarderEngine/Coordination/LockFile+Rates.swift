@@ -1,0 +1,98 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// RATES
+//
+// The state of a rate limiter is in its lock slot, and every process that has the ticket can compute
+// the next permission. Times are those of the store's clock, in milliseconds.
+//
+// TOKEN BUCKET     parameters: nanoseconds per token, burst. Word 0: the time, in nanoseconds, at which
+//                  the bucket is full again. A token moves it on by one interval; it is never later
+//                  than now plus burst intervals.
+// SLIDING WINDOW   parameters: milliseconds per part, limit. A window has 16 parts. Word n: number of a
+//                  part << 24 | calls, for part number modulo 17. A call is permitted if the calls of
+//                  the current part and the 16 before it are below the limit: those cover every window
+//                  that ends now, so no window ever has more than the limit.
+//
+// A time in the future, after the clock was set back or in a damaged word, is corrected: a bucket is
+// empty at most, and a part that has not begun counts as no call.
+
+extension LockFile {
+  private static let parts: UInt64 = 16
+  static let mostCalls: UInt64 = 1 << 24 - 1
+
+  private var now: UInt64 { UInt64(clamping: clock.now()) }
+
+  /// Takes one permission of a limiter if its rate permits. The caller has the ticket.
+  func take(_ kind: LockKind, _ slot: Int) -> Bool {
+    let (first, second) = (parameter(slot, 0), parameter(slot, 1))
+    guard first > 0, second > 0 else { return false }
+    let offset = Layout.slot(slot) + Layout.slotWords
+    if kind == .tokenBucket {
+      let now = now &* 1_000_000
+      let span = Self.span(first, second)
+      let found = words.load(offset)
+      let full = min(max(found, now), now &+ span)
+      guard full &+ first <= now &+ span else {
+        if full < found { words.store(full, at: offset) }
+        return false
+      }
+      words.store(full &+ first, at: offset)
+      return true
+    }
+    let part = now / first
+    guard calls(slot, upTo: part) < second else { return false }
+    let word = offset + Int(part % (Self.parts + 1)) * 8
+    let found = words.load(word)
+    words.store(found >> 24 == part ? found + 1 : part << 24 | 1, at: word)
+    return true
+  }
+
+  /// The calls in a part and the 16 before it.
+  private func calls(_ slot: Int, upTo part: UInt64) -> UInt64 {
+    let offset = Layout.slot(slot) + Layout.slotWords
+    return (0...Int(Self.parts)).reduce(0) { sum, index in
+      let word = words.load(offset + index * 8)
+      let isCounted = word >> 24 <= part && part - word >> 24 <= Self.parts
+      return isCounted ? sum + word & Self.mostCalls : sum
+    }
+  }
+
+  /// The longest sleep of a waiter before it polls a slot.
+  func pause(slot: Int) -> UInt64 {
+    guard let kind = kind(of: slot), kind.isPaced else { return Self.checkNanoseconds }
+    let (first, second) = (parameter(slot, 0), parameter(slot, 1))
+    var pause = first &* 1_000_000
+    if kind == .tokenBucket {
+      let now = now &* 1_000_000
+      let next = words.load(Layout.slot(slot) + Layout.slotWords) &+ first
+      let end = now &+ Self.span(first, second)
+      pause = next > end ? next - end : 0
+    }
+    return min(max(pause, 500_000), Self.checkNanoseconds)
+  }
+
+  /// Whether a lock slot contains nothing that a later call needs: a limiter at rest permits what a new
+  /// one does.
+  func isAtRest(_ slot: Int) -> Bool {
+    switch kind(of: slot) {
+    case .tokenBucket: words.load(Layout.slot(slot) + Layout.slotWords) <= now &* 1_000_000
+    case .slidingWindow: calls(slot, upTo: now / max(parameter(slot, 0), 1)) == 0
+    default: true
+    }
+  }
+
+  func clearRate(_ slot: Int) {
+    for index in 0..<Layout.slotWordCount {
+      words.store(0, at: Layout.slot(slot) + Layout.slotWords + 8 * index)
+    }
+  }
+
+  /// The time in which an empty bucket fills.
+  private static func span(_ interval: UInt64, _ burst: UInt64) -> UInt64 {
+    min(interval.multipliedReportingOverflow(by: burst).overflow ? .max : interval * burst, 1 << 61)
+  }
+}

@@ -1,0 +1,165 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The mapped file `locks`, and this process's owner slot in it. Format: `LockFileLayout.swift`.
+final class LockFile: Sendable {
+  typealias Layout = LockFileLayout
+
+  let path: String
+  let file: OwnedFile
+  let identity: FileIdentity
+  let words: SharedWords
+  /// The id of this process in the file; its upper bits are the number of the owner slot.
+  let owner: UInt64
+  /// The clock of the store.
+  let clock: StoreClock
+  /// Requests that belong to this process and are in no list.
+  let idle = Mutex<[Int]>([])
+  /// The async waits of this process.
+  let waits = LockWaits()
+
+  static func ownerNumber(_ owner: UInt64) -> Int { Int(owner >> 48) }
+  var ownNumber: Int { Self.ownerNumber(owner) }
+
+  /// Maps the file, creates it if it is missing, and acquires an owner slot.
+  init(path: String, clock: StoreClock) throws(StoreError) {
+    self.path = path
+    self.clock = clock
+    do throws(SystemError) {
+      ForkGuard.activate()
+      file = try OwnedFile(path: path, creation: .createIfMissing, closesInForkedChild: true)
+      let status = try file.status
+      guard status.isRegularFile, status.owner == FileSystem.userID else {
+        throw SystemError(errno: SystemError.inputOutput, operation: "use as a file", path: path)
+      }
+      identity = status.identity
+      // Every creator writes the same bytes, so creating needs no lock.
+      if status.size == 0 { _ = file.ownBlocks() }
+      if status.size < Layout.fileSize { try file.preallocate(Layout.fileSize) }
+    } catch {
+      throw StoreError(error, during: "lock", path: path)
+    }
+    try Self.writeHeader(file)
+    do throws(SystemError) {
+      words = try SharedWords(mapping: file, count: Layout.fileSize)
+    } catch {
+      throw StoreError(error, during: "lock", path: path)
+    }
+    owner = try Self.enter(file, words)
+  }
+
+  deinit {
+    if ForkGuard.isForkedChild { return }
+    for request in idle.withLock({ $0 }) { disown(request) }
+    words.store(0, at: Layout.owner(ownNumber))
+  }
+
+  /// Writes the header if it is missing or damaged. A file of a newer version is left as it is.
+  private static func writeHeader(_ file: OwnedFile) throws(StoreError) {
+    do throws(SystemError) {
+      let found = Layout.version(of: try file.read(count: 48, at: 0))
+      if let found, found > Layout.version {
+        throw SystemError(errno: 0, operation: "newer version \(found)", path: file.path)
+      }
+      if found != Layout.version { try file.write(Layout.header, at: 0) }
+    } catch {
+      guard error.errno == 0 else { throw StoreError(error, during: "lock", path: file.path) }
+      throw StoreError(
+        .newerFormat, during: "lock", path: file.path,
+        "A newer version of Larder wrote the file. Update this program.")
+    }
+  }
+
+  /// Acquires an owner slot: the lock of its byte, then its words.
+  private static func enter(_ file: OwnedFile, _ words: SharedWords) throws(StoreError) -> UInt64 {
+    do throws(SystemError) {
+      for number in 0..<Layout.ownerCount
+      where try file.tryLock(.exclusive, at: Layout.ownerByte(number)) {
+        let serial = UInt64.random(in: 1..<(1 << 48))
+        let owner = UInt64(number) << 48 | serial
+        words.store(0, at: Layout.owner(number))
+        writeOwner(owner, words)
+        return owner
+      }
+    } catch {
+      throw StoreError(error, during: "lock", path: file.path)
+    }
+    throw StoreError(
+      .tooManyLocks, during: "lock", path: file.path,
+      "\(Layout.ownerCount) processes use locks of this store already. Close the store in one of them."
+    )
+  }
+
+  private static func writeOwner(_ owner: UInt64, _ words: SharedWords) {
+    let offset = Layout.owner(ownerNumber(owner))
+    words.store(UInt64(UInt32(bitPattern: ProcessIdentity.pid)), at: offset + Layout.ownerPID)
+    words.store(ProcessIdentity.startTime, at: offset + Layout.ownerStart)
+    words.store(owner, at: offset)
+  }
+
+  /// Restores this process's owner slot, if its words are damaged: the lock of its byte is proof.
+  func restoreOwner() {
+    if words.load(Layout.owner(ownNumber)) != owner { Self.writeOwner(owner, words) }
+  }
+
+  // MARK: Processes
+
+  /// Returns whether the process with an owner id lives and has the file open.
+  func isAlive(_ owner: UInt64) -> Bool {
+    if owner == self.owner || Mutant.lockOutlivesHolder.isActive { return true }
+    let number = Self.ownerNumber(owner)
+    guard number < Layout.ownerCount, words.load(Layout.owner(number)) == owner else {
+      return false
+    }
+    return isAlive(number: number)
+  }
+
+  /// Returns whether a process has an owner slot.
+  func isAlive(number: Int) -> Bool {
+    if number == ownNumber { return true }
+    guard (0..<Layout.ownerCount).contains(number) else { return false }
+    return (try? file.isLockedElsewhere(at: Layout.ownerByte(number))) ?? true
+  }
+
+  /// Returns the process in an owner slot.
+  func process(number: Int) -> LockProcess? {
+    guard (0..<Layout.ownerCount).contains(number) else { return nil }
+    let offset = Layout.owner(number)
+    let pid = words.load(offset + Layout.ownerPID)
+    guard pid != 0 else { return nil }
+    return LockProcess(
+      pid: Int32(truncatingIfNeeded: pid), startTime: words.load(offset + Layout.ownerStart))
+  }
+
+  /// The word that wakes the thread of this process's async waits.
+  var wakeWord: Int { Layout.owner(ownNumber) + Layout.ownerWake }
+
+  /// Wakes the thread of a process's async waits.
+  func wakeThread(of owner: UInt64) {
+    let number = Self.ownerNumber(owner)
+    guard number < Layout.ownerCount else { return }
+    words.advance32(Layout.owner(number) + Layout.ownerWake)
+    words.wake(at: Layout.owner(number) + Layout.ownerWake)
+  }
+
+  /// Whether the path leads to this file. `false` after the file was deleted or replaced.
+  var isAtPath: Bool {
+    (try? FileSystem.status(of: path, followingLinks: false))??.identity == identity
+  }
+}
+
+/// A process that holds or waits for a lock.
+public struct LockProcess: Sendable, Hashable, CustomStringConvertible {
+  /// The pid of the process, in its own PID namespace.
+  public let pid: Int32
+  /// The start time of the process in clock ticks since the start of the system, as in field 22 of
+  /// `/proc/<pid>/stat`. Pid and start time identify a process; a pid alone is used again.
+  public let startTime: UInt64
+
+  /// The pid and the start time.
+  public var description: String { "process \(pid) (start time \(startTime))" }
+}

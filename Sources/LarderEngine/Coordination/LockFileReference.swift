@@ -1,0 +1,86 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The lock file of an open store, which the first use maps.
+final class LockFileReference: Sendable {
+  private let directory: StoreDirectory
+  private let clock: StoreClock
+  private let state = Mutex<(file: LockFile?, checked: UInt64)>((nil, 0))
+  /// The time between two checks that the path leads to the mapped file.
+  private static let checkNanoseconds: UInt64 = 1_000_000_000
+
+  init(directory: StoreDirectory, clock: StoreClock) {
+    self.directory = directory
+    self.clock = clock
+  }
+
+  /// Returns the mapped file. Maps it with the first use, and again if it was deleted.
+  func file() throws(StoreError) -> LockFile {
+    let now = Clocks.monotonicNanoseconds()
+    let outcome: Result<LockFile, StoreError> = state.withLock { state in
+      if let file = state.file {
+        if now &- state.checked < Self.checkNanoseconds { return .success(file) }
+        state.checked = now
+        if file.isAtPath { return .success(file) }
+      }
+      do throws(StoreError) {
+        let file = try LockFile(path: directory.locks, clock: clock)
+        state = (file, now)
+        return .success(file)
+      } catch {
+        return .failure(error)
+      }
+    }
+    return try outcome.get()
+  }
+
+  /// Returns the mapped file, or `nil` if no process has created it.
+  func existingFile() throws(StoreError) -> LockFile? {
+    StoreDirectory.exists(directory.locks) ? try file() : nil
+  }
+}
+
+extension SharedStore {
+  func lockCall(
+    _ key: LockKey, _ mode: LockMode, _ parameters: (UInt64, UInt64) = (0, 0),
+    timeout: Duration, isAsync: Bool
+  ) -> LockCall {
+    LockCall(
+      store: self, key: key, mode: mode, parameters: parameters, caller: CallerIdentity.current,
+      isAsync: isAsync, timeout: timeout, deadline: Clocks.deadline(after: timeout))
+  }
+
+  /// Acquires something, and blocks the thread until then.
+  func acquire(_ call: LockCall) throws -> LockGrant {
+    while true {
+      let file = try openCore("lock").locks.file()
+      switch try file.begin(call, mayWait: true) {
+      case .granted(let grant): return grant
+      case .queued(let pending): if let grant = try file.wait(for: pending, call) { return grant }
+      case .busy: break
+      }
+    }
+  }
+
+  /// Acquires something, and suspends the task until then.
+  func acquire(_ call: LockCall) async throws -> LockGrant {
+    while true {
+      try Task.checkCancellation()
+      let file = try openCore("lock").locks.file()
+      var begun = try file.begin(call, mayWait: false)
+      if case .busy = begun {
+        begun = try await BackgroundExecutor.shared.run { try file.begin(call, mayWait: true) }
+      }
+      switch begun {
+      case .granted(let grant): return grant
+      case .queued(let pending):
+        if let grant = try await file.waits.wait(for: pending, call, in: file) { return grant }
+      case .busy: break
+      }
+    }
+  }
+}

@@ -1,0 +1,109 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+/// Damage to the file `locks`, while it is in use and between two uses.
+@Suite(.timeLimit(.minutes(15))) struct LockDamageTests {
+  let directory: TemporaryDirectory
+  var path: String { directory.appending("store") }
+  var file: String { path + "/v1/locks" }
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  /// Uses several locks, and requires that each is free.
+  private func use(_ store: SharedStore, _ names: Range<Int> = 0..<20) throws {
+    for name in names {
+      try store.lock("n\(name)").withLock(timeout: .seconds(60)) { #expect($0.isHeld) }
+    }
+  }
+
+  @Test func `Random bytes in a lock file between two uses are healed`() throws {
+    let seed = Seed.announce()
+    for trial in seed.trials(20) {
+      var random = trial.generator()
+      do {
+        let store = try SharedStore(at: path)
+        try use(store)
+        store.close()
+      }
+      let size = try TestFiles.size(file)
+      for _ in 0..<Int.random(in: 1...40, using: &random) {
+        let count = Int.random(in: 1...4000, using: &random)
+        let offset = Int.random(in: 0..<(size - count), using: &random)
+        try TestFiles.overwrite(random.bytes(count), at: offset, in: file)
+      }
+      let store = try SharedStore(at: path)
+      try use(store, 0..<40)
+      store.close()
+    }
+  }
+
+  @Test func `Random bytes in the lock file of an open store are healed`() throws {
+    let seed = Seed.announce()
+    let store = try SharedStore(at: path)
+    try use(store)
+    let size = try TestFiles.size(file)
+    for trial in seed.trials(20) {
+      var random = trial.generator()
+      try store.lock("held").withLock { _ in
+        for _ in 0..<Int.random(in: 1...40, using: &random) {
+          let count = Int.random(in: 1...4000, using: &random)
+          let offset = Int.random(in: 0..<(size - count), using: &random)
+          try TestFiles.overwrite(random.bytes(count), at: offset, in: file)
+        }
+      }
+      try use(store, 0..<40)
+      try store.lock("held").withLock(timeout: .seconds(60)) { _ in }
+      _ = try store.locks()
+    }
+  }
+
+  @Test func `A lock file of zeros, an empty one and a short one are filled again`() throws {
+    for count in [0, 100, 5000, 806_912] {
+      do {
+        let store = try SharedStore(at: path)
+        try use(store)
+        store.close()
+      }
+      let bytes = [UInt8](repeating: 0, count: count)
+      try TestFiles.write(bytes, to: file)
+      let store = try SharedStore(at: path)
+      try use(store)
+      store.close()
+    }
+  }
+
+  @Test func `A lock file of a newer version is an error, and stays as it is`() throws {
+    do {
+      let store = try SharedStore(at: path)
+      try use(store)
+      store.close()
+    }
+    let before = try TestFiles.contents(of: file)
+    var bytes = before
+    bytes[8] = 2
+    let checksum = XXH64.hash(Array(bytes[..<40]))
+    for index in 0..<8 { bytes[40 + index] = UInt8(truncatingIfNeeded: checksum >> (8 * index)) }
+    try TestFiles.write(bytes, to: file)
+    let store = try SharedStore(at: path)
+    let error = #expect(throws: StoreError.self) { try store.lock("n1").withLock { _ in } }
+    #expect(error?.code == .newerFormat)
+    #expect(try TestFiles.contents(of: file) == bytes)
+  }
+
+  @Test func `A lock file that is deleted under an open store is created again`() throws {
+    let store = try SharedStore(at: path)
+    try use(store)
+    TestFiles.removeAll(file)
+    try eventually("the file is there") {
+      try use(store)
+      return TestFiles.exists(file)
+    }
+  }
+}
