@@ -7,8 +7,10 @@
 //   lock NAME              holds a lock -> holding TOKEN, and after the next line: ok
 //   trylock NAME MS        acquires and releases a lock, waiting at most MS
 //                          -> locked TOKEN | timeout PID START
-//   locksoon NAME MS       the same; prints `waiting` first
-//   lockloop NAME FILE     increments the number in FILE under a lock, until it is killed
+//   lockloop NAME FILE     two threads increment the number in FILE under a lock, until the process is
+//                          killed
+//   readlock NAME, writelock NAME, permit NAME PERMITS
+//                          hold it -> holding, and after the next line: ok
 
 import Larder
 import LarderEngine
@@ -18,7 +20,8 @@ import LarderTesting
 extension Peer {
   func locks(_ command: String, _ words: [Substring]) throws -> String {
     let store = try store
-    let lock = store.lock(String(words[0]))
+    let name = String(words[0])
+    let lock = store.lock(name)
     switch command {
     case "lock":
       try lock.withLock { held in
@@ -26,8 +29,7 @@ extension Peer {
         _ = ParentProcess.nextLine()
       }
       return "ok"
-    case "trylock", "locksoon":
-      if command == "locksoon" { ParentProcess.send("waiting") }
+    case "trylock":
       do {
         let timeout = Duration.milliseconds(try number(words[1]))
         return "locked \(try lock.withLock(timeout: timeout) { $0.token })"
@@ -36,26 +38,60 @@ extension Peer {
       }
     case "lockloop":
       let counter = SharedCounter(path: String(words[1]))
-      while true { try lock.withLock(timeout: .seconds(60)) { try counter.advance($0.token) } }
+      let other = JoinableThread { Result { try holdForever(lock, counter) } }
+      try holdForever(lock, counter)
+      try other.join().get()
+      return "ok"
+    case "readlock": try store.readWriteLock(name).withReadLock { _ in hold() }
+    case "writelock": try store.readWriteLock(name).withWriteLock { _ in hold() }
+    case "permit": try store.semaphore(name, permits: number(words[1])).withPermit { hold() }
     default:
       return try refuse("no command \(command)")
     }
+    return "ok"
+  }
+
+  private func hold() {
+    ParentProcess.send("holding")
+    _ = ParentProcess.nextLine()
   }
 }
 
-/// A number in a file, which is read and written under a lock. Two holders at once lose a step.
+/// Holds a lock again and again, until the process is killed.
+private func holdForever(_ lock: SharedLock, _ counter: SharedCounter) throws {
+  while true { try lock.withLock(timeout: .seconds(60)) { try counter.advance($0.token) } }
+}
+
+/// A number in a file that is read and written under a lock, and shows every violation of its rules.
+///
+/// Four words: the number of times the lock was held, the last token, the token of the holder inside,
+/// and the violations.
 struct SharedCounter {
   let path: String
 
   func advance(_ token: UInt64) throws {
     let file = try OwnedFile(path: path, creation: .createIfMissing)
-    let bytes = try file.read(count: 16, at: 0)
-    let number: UInt64 = bytes.integer(at: 0) ?? 0
-    let last: UInt64 = bytes.integer(at: 8) ?? 0
-    // A token that is not greater than the last one is marked for ever.
-    var next = [UInt8](repeating: 0, count: 16)
-    next.store(number + 1, at: 0)
-    next.store(token > last && last != .max ? token : .max, at: 8)
-    try file.write(next, at: 0)
+    var words = try read(file)
+    // A holder that was killed inside has left its token; one that lives finds it overwritten below.
+    if token <= words[1] { words[3] += 1 }
+    words[1] = token
+    words[2] = token
+    try write(words, file)
+    words = try read(file)
+    if words[2] != token { words[3] += 1 }
+    words[0] += 1
+    words[2] = 0
+    try write(words, file)
+  }
+
+  private func read(_ file: OwnedFile) throws -> [UInt64] {
+    let bytes = try file.read(count: 32, at: 0)
+    return (0..<4).map { bytes.integer(at: 8 * $0) ?? 0 }
+  }
+
+  private func write(_ words: [UInt64], _ file: OwnedFile) throws {
+    var bytes = [UInt8](repeating: 0, count: 32)
+    for (index, word) in words.enumerated() { bytes.store(word, at: 8 * index) }
+    try file.write(bytes, at: 0)
   }
 }

@@ -87,7 +87,9 @@ extension Peer {
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
     case "starve": return try starve(number(words[0]), String(words[1]))
-    case "lock", "trylock", "locksoon", "lockloop": return try locks(command, words)
+    case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "barrier",
+      "lead":
+      return try locks(command, words)
     case "cross": return try cross(number(words[0]), number(words[1]))
     case "increment", "exchange", "claim": return try change(command, words)
     default: return try whole(command, words)
@@ -270,7 +272,7 @@ extension Peer {
 }
 
 /// A result that one thread waits for.
-private final class Outcome<Value: Sendable>: Sendable {
+final class Outcome<Value: Sendable>: Sendable {
   private let result = Mutex<Result<Value, any Error>?>(nil)
   private let event = Event()
 
