@@ -11,6 +11,7 @@
 //                          killed
 //   readlock NAME, writelock NAME, permit NAME PERMITS
 //                          hold it -> holding, and after the next line: ok
+//   rate NAME COUNT BURST  requests COUNT permissions of a bucket that does not fill -> permitted COUNT
 
 import Larder
 import LarderEngine
@@ -45,6 +46,11 @@ extension Peer {
     case "readlock": try store.readWriteLock(name).withReadLock { _ in hold() }
     case "writelock": try store.readWriteLock(name).withWriteLock { _ in hold() }
     case "permit": try store.semaphore(name, permits: number(words[1])).withPermit { hold() }
+    case "rate":
+      let limiter = store.rateLimiter(
+        name, .tokenBucket(rate: 0.000_01, burst: try number(words[2])))
+      let count = try (0..<number(words[1])).filter { _ in try limiter.tryAcquire() }.count
+      return "permitted \(count)"
     default:
       return try refuse("no command \(command)")
     }

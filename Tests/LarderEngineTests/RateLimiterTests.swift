@@ -1,0 +1,110 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// Rate limiters within one process.
+@Suite(.timeLimit(.minutes(15))) struct RateLimiterTests {
+  let directory: TemporaryDirectory
+  let clock = ManualClock()
+  let store: SharedStore
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    store = try SharedStore(
+      at: directory.appending("store"), StoreOptions(clock: clock.storeClock))
+  }
+
+  /// The number of calls that a limiter permits at once, up to 1,000.
+  private func permitted(_ limiter: RateLimiter) throws -> Int {
+    for count in 0..<1000 where try !limiter.tryAcquire() { return count }
+    return 1000
+  }
+
+  /// Returns the code of the error that a function throws, or `nil`.
+  private func code(_ body: () throws -> Void) -> StoreError.Code? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return (error as? StoreError)?.code
+    }
+  }
+
+  @Test func `A token bucket permits its burst at once and then its rate`() throws {
+    let limiter = store.rateLimiter("a", .tokenBucket(rate: 10, burst: 5))
+    #expect(try permitted(limiter) == 5)
+    for (milliseconds, count) in [(99, 0), (1, 1), (100, 1), (250, 2), (50, 1), (60_000, 5)] {
+      clock.advance(by: .milliseconds(milliseconds))
+      #expect(try permitted(limiter) == count, "after \(milliseconds) ms")
+    }
+  }
+
+  @Test func `A sliding window never has more calls than its limit`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let limiter = store.rateLimiter("a", .slidingWindow(limit: 20, per: .seconds(1)))
+    var calls: [Int64] = []
+    for _ in 0..<2000 {
+      if try limiter.tryAcquire() { calls.append(clock.now) }
+      clock.advance(by: .milliseconds(Int.random(in: 0...60, using: &random)))
+    }
+    for (index, start) in calls.enumerated() {
+      #expect(calls[index...].prefix { $0 < start + 1000 }.count <= 20)
+    }
+    // It is not far below its limit either.
+    let span = Double(clock.now - calls[0]) / 1000
+    #expect(Double(calls.count) > span * 20 * 0.8)
+  }
+
+  @Test func `A clock that is set back does not stop a limiter for longer than its burst`() throws {
+    let bucket = store.rateLimiter("a", .tokenBucket(rate: 10, burst: 5))
+    let window = store.rateLimiter("a", .slidingWindow(limit: 5, per: .seconds(1)))
+    #expect(try permitted(bucket) == 5 && permitted(window) == 5)
+    clock.advance(by: .seconds(-86_400))
+    #expect(try permitted(bucket) == 0)
+    clock.advance(by: .milliseconds(500))
+    #expect(try permitted(bucket) == 5)
+    clock.advance(by: .milliseconds(1200))
+    #expect(try permitted(window) == 5)
+  }
+
+  @Test func `A call that waits for the rate is permitted when the time comes`() async throws {
+    let limiter = store.rateLimiter("a", .tokenBucket(rate: 1, burst: 1))
+    try await limiter.acquire(timeout: .zero)
+    let waiter = Task.detached { try await limiter.acquire(timeout: .seconds(600)) }
+    try await awaitEventually("it waits") { try store.locks().first?.waiters.count == 1 }
+    // No call overtakes it, and a deadline counts as no call.
+    #expect(try !limiter.tryAcquire())
+    #expect(code { try limiter.acquire(timeout: .milliseconds(1)) } == .lockTimeout)
+    clock.advance(by: .seconds(1))
+    try await waiter.value
+    #expect(try !limiter.tryAcquire())
+    clock.advance(by: .seconds(1))
+    #expect(try limiter.tryAcquire())
+  }
+
+  @Test func `The state of a limiter survives the store`() throws {
+    let limit = RateLimit.tokenBucket(rate: 0.001, burst: 3)
+    #expect(try permitted(store.rateLimiter("a", limit)) == 3)
+    store.close()
+    let again = try SharedStore(at: store.path, StoreOptions(clock: clock.storeClock))
+    #expect(try permitted(again.rateLimiter("a", limit)) == 0)
+  }
+
+  @Test func `Rates out of range are errors`() throws {
+    let limits: [RateLimit] = [
+      .tokenBucket(rate: 0, burst: 1), .tokenBucket(rate: -1, burst: 1),
+      .tokenBucket(rate: .nan, burst: 1), .tokenBucket(rate: .infinity, burst: 1),
+      .tokenBucket(rate: 1, burst: 0), .slidingWindow(limit: 0, per: .seconds(1)),
+      .slidingWindow(limit: 1, per: .zero), .slidingWindow(limit: .max, per: .seconds(1)),
+    ]
+    for limit in limits {
+      #expect(code { _ = try store.rateLimiter("a", limit).tryAcquire() } == .invalidOption)
+    }
+  }
+}
