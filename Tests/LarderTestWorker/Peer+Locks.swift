@@ -12,6 +12,8 @@
 //   readlock NAME, writelock NAME, permit NAME PERMITS
 //                          hold it -> holding, and after the next line: ok
 //   rate NAME COUNT BURST  requests COUNT permissions of a bucket that does not fill -> permitted COUNT
+//   barrier NAME PARTIES   waits at a barrier for a minute -> passed
+//   lead NAME              leads -> leading TERM, and after the next line: ok
 
 import Larder
 import LarderEngine
@@ -51,6 +53,23 @@ extension Peer {
         name, .tokenBucket(rate: 0.000_01, burst: try number(words[2])))
       let count = try (0..<number(words[1])).filter { _ in try limiter.tryAcquire() }.count
       return "permitted \(count)"
+    case "barrier":
+      try store.barrier(name, parties: number(words[1])).wait(timeout: .seconds(60))
+      return "passed"
+    case "lead":
+      let outcome = Outcome<String>()
+      Task.detached {
+        do {
+          try await store.leader(name).lead { term in
+            ParentProcess.send("leading \(term.number)")
+            _ = ParentProcess.nextLine()
+          }
+          outcome.set(.success("ok"))
+        } catch {
+          outcome.set(.failure(error))
+        }
+      }
+      return try outcome.wait()
     default:
       return try refuse("no command \(command)")
     }
