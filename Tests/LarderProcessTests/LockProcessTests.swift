@@ -33,6 +33,18 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A lock of a killed process is free for a caller that does not wait`() throws {
+    let ground = try StoreFixture()
+    for _ in 0..<5 {
+      let holder = try ground.peer()
+      #expect(try holder.ask("lock a").hasPrefix("holding "))
+      holder.kill()
+      _ = try holder.wait()
+      try ground.store.lock("a").withLock(timeout: .zero) { #expect($0.isHeld) }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `A stopped holder keeps its lock, and waits for it name its pid and start time`() throws {
     let ground = try StoreFixture()
     let (holder, waiter) = (try ground.peer(), try ground.peer())

@@ -13,55 +13,81 @@ extension LockFile {
   /// Acquires the ticket of a slot if it is free.
   func tryEnter(_ slot: Int) -> Bool {
     let offset = Layout.slot(slot)
-    guard words.ticket(at: offset + Layout.slotTicket).tryTake(as: ownNumber) else { return false }
-    admit(slot)
-    return true
+    return words.ticket(at: offset + Layout.slotTicket).tryTake(as: ownNumber) && admit(slot)
+  }
+
+  /// Acquires the ticket of a slot if it is free soon: it is held for less than a microsecond.
+  func enterSoon(_ slot: Int) -> Bool {
+    for _ in 0..<100 where tryEnter(slot) { return true }
+    return false
   }
 
   /// Waits for the ticket of a slot. The thread is blocked in naps of 10 ms.
   ///
   /// - Returns: `false` if the deadline passed.
   func enter(_ slot: Int, until deadline: UInt64, proceed: () throws -> Void) throws -> Bool {
-    if tryEnter(slot) { return true }
+    if enterSoon(slot) { return true }
     let offset = Layout.slot(slot)
-    guard
-      try waitForTicket(
-        at: offset + Layout.slotTicket, inside: offset + Layout.slotInside, until: deadline, proceed
-      )
-    else { return false }
-    admit(slot)
+    repeat {
+      guard
+        try waitForTicket(
+          at: offset + Layout.slotTicket, inside: offset + Layout.slotInside, until: deadline,
+          proceed)
+      else { return false }
+    } while !admit(slot)
     return true
   }
 
-  /// Waits for a ticket of the file, in steps of 100 ms.
-  ///
-  /// A ticket that a living process does not have by its word "inside" is damaged, and is released.
+  /// Waits for a ticket of the file.
   func waitForTicket(
     at offset: Int, inside: Int, until deadline: UInt64, _ proceed: () throws -> Void
   ) throws -> Bool {
     let ticket = words.ticket(at: offset)
     while true {
-      let now = Clocks.monotonicNanoseconds()
+      let soon = Clocks.monotonicNanoseconds() &+ Self.checkNanoseconds
       let isTaken = try ticket.wait(
-        as: ownNumber, isHeld: false, until: min(deadline, now &+ 100_000_000),
-        isAlive: isAlive(number:), isLockFree: { true }, proceed: proceed)
+        as: ownNumber, isHeld: false, until: min(deadline, soon), isAlive: isAlive(number:),
+        isLockFree: { true }, proceed: proceed)
       if isTaken { return true }
-      if let holder = ticket.holder,
-        Self.ownerNumber(words.load(inside)) != holder
-          || words.load(inside) != words.load(Layout.owner(min(holder, Layout.ownerCount - 1)))
-      {
-        ticket.release(as: holder)
-      }
+      releaseDamaged(ticket, offset, inside)
       if Clocks.monotonicNanoseconds() >= deadline { return false }
     }
   }
 
-  private func admit(_ slot: Int) {
-    let inside = Layout.slot(slot) + Layout.slotInside
-    let former = words.load(inside)
-    words.store(owner, at: inside)
+  /// Releases a ticket whose word is damaged: its holder lives, and has not had its id in "inside" for
+  /// half a second. A process can be stopped between the two stores, which `admit` detects.
+  private func releaseDamaged(_ ticket: WriterTicket, _ offset: Int, _ inside: Int) {
+    let now = Clocks.monotonicNanoseconds()
+    let isDamaged = suspects.withLock { suspects in
+      guard let holder = ticket.holder, holder < Layout.ownerCount,
+        words.load(inside) != words.load(Layout.owner(holder))
+      else {
+        suspects[offset] = nil
+        return false
+      }
+      if let suspect = suspects[offset], suspect.holder == holder {
+        return now - suspect.since > Self.damageNanoseconds
+      }
+      suspects[offset] = (holder, now)
+      return false
+    }
+    if isDamaged, let holder = ticket.holder { ticket.release(as: holder) }
+  }
+
+  private static let damageNanoseconds: UInt64 = 500_000_000
+
+  /// Records that this process has the ticket of a slot, and rebuilds the list if the last process was
+  /// killed with it.
+  ///
+  /// - Returns: `false` if another process has taken the ticket from this one, which was stopped.
+  private func admit(_ slot: Int) -> Bool {
+    let offset = Layout.slot(slot)
+    let former = words.load(offset + Layout.slotInside)
+    words.store(owner, at: offset + Layout.slotInside)
+    guard words.ticket(at: offset + Layout.slotTicket).holder == ownNumber else { return false }
     if former != 0 { rebuild(slot) }
     fault(.lockEntered)
+    return true
   }
 
   /// Settles a slot if that is due, and releases its ticket.
@@ -170,11 +196,17 @@ extension LockFile {
   func free(_ request: Int) {
     if owner(of: request) == owner {
       words.store32(0, at: Layout.request(request))
-      idle.withLock { $0.append(request) }
-    } else {
-      disown(request)
+      let isKept = idle.withLock { idle in
+        if idle.count < Self.mostIdle { idle.append(request) }
+        return idle.last == request
+      }
+      if isKept { return }
     }
+    disown(request)
   }
+
+  /// The most free requests that a process keeps.
+  private static let mostIdle = 64
 
   func disown(_ request: Int) {
     words.store32(0, at: Layout.request(request))
@@ -219,7 +251,9 @@ extension LockFile {
 
   /// Removes the requests of processes that have ended, and passes over grants that were not confirmed.
   /// The caller has the ticket.
-  func reap(_ slot: Int) {
+  ///
+  /// - Parameter own: The caller's request, which needs no wake-up.
+  func reap(_ slot: Int, for own: Int? = nil) {
     var previous: Int?
     var known: [UInt64: Bool] = [owner: true]
     let now = Clocks.monotonicNanoseconds()
@@ -240,7 +274,7 @@ extension LockFile {
         words.store(.max, at: Layout.request(request) + Layout.requestGranted)
       }
     }
-    settle(slot)
+    settle(slot, for: own)
   }
 
   /// The time in which a waiter confirms its grant.
@@ -248,20 +282,27 @@ extension LockFile {
   /// The time between two checks of the holders of a slot.
   static let checkNanoseconds: UInt64 = 10_000_000
 
+  /// Returns whether no process has checked the holders of a slot within the last 10 ms, and records
+  /// that the caller does.
+  func mustCheck(_ slot: Int) -> Bool {
+    let offset = Layout.slot(slot) + Layout.slotChecked
+    let (now, checked) = (Clocks.monotonicNanoseconds(), words.load(offset))
+    guard checked > now || now - checked >= Self.checkNanoseconds else { return false }
+    words.store(now, at: offset)
+    return true
+  }
+
   /// Checks the holders of a slot, unless another waiter did within the last 10 ms. A ticket that is
   /// taken is waited for during one nap, which detects a process that was killed inside.
   func poll(_ slot: Int) {
     restoreOwner()
-    let offset = Layout.slot(slot)
-    let now = Clocks.monotonicNanoseconds()
-    let checked = words.load(offset + Layout.slotChecked)
-    let isDue = checked > now || now - checked >= Self.checkNanoseconds
-    guard isDue || words.load32(offset + Layout.slotChanged) != 0 || kind(of: slot)?.isPaced == true
+    let isDue = mustCheck(slot)
+    guard
+      isDue || words.load32(Layout.slot(slot) + Layout.slotChanged) != 0
+        || kind(of: slot)?.isPaced == true
     else { return }
-    if isDue { words.store(now, at: offset + Layout.slotChecked) }
-    guard (try? enter(slot, until: now + Self.checkNanoseconds, proceed: {})) == true else {
-      return
-    }
+    let deadline = Clocks.monotonicNanoseconds() + Self.checkNanoseconds
+    guard (try? enter(slot, until: deadline, proceed: {})) == true else { return }
     if isDue { reap(slot) } else { settle(slot) }
     leave(slot)
   }

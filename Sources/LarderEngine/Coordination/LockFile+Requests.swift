@@ -62,6 +62,7 @@ extension LockFile {
   /// - Parameter mayWait: Whether the thread may be blocked while another process changes the list.
   /// - Throws: ``StoreError``; ``StoreError/Code/lockedByCaller`` if the wait would be for the caller.
   func begin(_ call: LockCall, mayWait: Bool) throws -> Begun {
+    restoreOwner()
     let request = try claim()
     var isListed = false
     defer { if !isListed { free(request) } }
@@ -85,14 +86,13 @@ extension LockFile {
       fault(.lockQueued)
       settle(slot, for: request)
       if let grant = confirm(pending) { return .granted(grant) }
+      // A caller that does not wait for long has no later check of the holders.
+      if call.timeout < .milliseconds(50) || mustCheck(slot) {
+        reap(slot, for: request)
+        if let grant = confirm(pending) { return .granted(grant) }
+      }
       return .queued(pending)
     }
-  }
-
-  /// Acquires the ticket of a slot if it is free soon.
-  private func enterSoon(_ slot: Int) -> Bool {
-    for _ in 0..<100 where tryEnter(slot) { return true }
-    return false
   }
 
   /// Throws if a call cannot be granted: its caller would wait for itself, or other processes use the

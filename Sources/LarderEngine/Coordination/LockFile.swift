@@ -19,6 +19,8 @@ final class LockFile: Sendable {
   let clock: StoreClock
   /// Requests that belong to this process and are in no list.
   let idle = Mutex<[Int]>([])
+  /// Tickets whose holder does not have its id in "inside", by offset, and since when.
+  let suspects = Mutex<[Int: (holder: Int, since: UInt64)]>([:])
   /// The async waits of this process.
   let waits = LockWaits()
 
@@ -83,6 +85,7 @@ final class LockFile: Sendable {
         let owner = UInt64(number) << 48 | serial
         words.store(0, at: Layout.owner(number))
         writeOwner(owner, words)
+        releaseTickets(of: number, words)
         return owner
       }
     } catch {
@@ -92,6 +95,15 @@ final class LockFile: Sendable {
       .tooManyLocks, during: "lock", path: file.path,
       "\(Layout.ownerCount) processes use locks of this store already. Close the store in one of them."
     )
+  }
+
+  /// Releases the tickets of the last process in an owner slot, which was killed with them.
+  private static func releaseTickets(of number: Int, _ words: SharedWords) {
+    let slots = (0..<Layout.slotCount).map { Layout.slot($0) + Layout.slotTicket }
+    for offset in slots + [Layout.allocation] {
+      let ticket = words.ticket(at: offset)
+      if ticket.holder == number { ticket.release(as: number) }
+    }
   }
 
   private static func writeOwner(_ owner: UInt64, _ words: SharedWords) {

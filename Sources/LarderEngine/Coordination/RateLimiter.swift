@@ -2,8 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
-
 /// A rate that all callers of a limiter share.
 public struct RateLimit: Sendable, Hashable {
   let kind: LockKind
@@ -109,20 +107,21 @@ public struct RateLimiter: Sendable {
   /// - Complexity: O(*w*) in the callers that wait.
   public func tryAcquire() throws -> Bool {
     let call = try store.lockCall(
-      name.key, .exclusive, limit.words, timeout: .zero, isAsync: false)
+      name.key, .exclusive, limit.words, timeout: .milliseconds(20), isAsync: false)
     let file = try store.openCore("lock").locks.file()
-    for _ in 0..<100 {
-      switch try file.begin(call, mayWait: false) {
+    do {
+      switch try file.begin(call, mayWait: true) {
       case .granted(let grant):
         grant.release()
         return true
       case .queued(let pending):
         file.abandon(pending)
         return false
-      case .busy: OSThread.yield()
+      case .busy: return false
       }
+    } catch let error as StoreError where error.code == .lockTimeout {
+      return false
     }
-    return false
   }
 }
 
