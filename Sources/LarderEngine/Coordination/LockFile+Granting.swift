@@ -18,6 +18,7 @@ extension LockFile {
   ///
   /// - Parameter own: The caller's request, which needs no wake-up.
   func settle(_ slot: Int, for own: Int? = nil) {
+    if removeOnly(slot) { return }
     let kind = kind(of: slot)
     var previous: Int?
     var waiting: [Int] = []
@@ -54,6 +55,23 @@ extension LockFile {
     }
   }
 
+  /// Removes the only request of a list if it has ended: without other callers, a release allocates
+  /// nothing.
+  ///
+  /// - Returns: `false` if there are others, or it has not ended.
+  private func removeOnly(_ slot: Int) -> Bool {
+    let first = Layout.slot(slot) + Layout.slotFirst
+    let request = Int(words.load32(first)) - 1
+    guard request >= 0 else { return true }
+    guard request < Layout.requestCount, state(request).state == .released,
+      words.load32(Layout.request(request) + Layout.requestNext) == 0,
+      words.load32(Layout.request(request) + Layout.requestSlot) == UInt32(slot)
+    else { return false }
+    words.store32(0, at: first)
+    free(request)
+    return true
+  }
+
   /// Grants the requests of a limiter that the rate permits, or those of a barrier once enough callers
   /// have arrived. They leave the list: nothing is held.
   private func dismiss(_ waiting: [Int], of kind: LockKind, in slot: Int, for own: Int?) {
@@ -82,7 +100,7 @@ extension LockFile {
   ///
   /// - Returns: `false` if the request does not wait any more.
   @discardableResult
-  private func grant(_ request: Int, in slot: Int, for own: Int?) -> Bool {
+  func grant(_ request: Int, in slot: Int, for own: Int?) -> Bool {
     let offset = Layout.request(request)
     let (owner, isAsync) = (
       owner(of: request), words.load32(offset + Layout.requestMode) & Self.asyncFlag != 0

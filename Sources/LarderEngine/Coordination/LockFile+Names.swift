@@ -52,13 +52,14 @@ extension LockFile {
   /// - Returns: `nil` if another process creates a slot and the caller must not wait, or the deadline
   ///   passed.
   /// - Throws: ``StoreError/Code/tooManyLocks`` if each slot has another name and is in use.
-  func slot(of call: LockCall, mayWait: Bool, _ proceed: () throws -> Void) throws -> Int? {
+  func slot(of call: LockCall, mayWait: Bool) throws -> Int? {
     if let slot = find(call.key) { return slot }
     let ticket = words.ticket(at: Layout.allocation)
     if !ticket.tryTake(as: ownNumber) {
       guard mayWait,
         try waitForTicket(
-          at: Layout.allocation, inside: Layout.allocationInside, until: call.deadline, proceed)
+          at: Layout.allocation, inside: Layout.allocationInside, until: call.deadline,
+          { try call.proceed() })
       else { return nil }
     }
     words.store(owner, at: Layout.allocationInside)

@@ -67,11 +67,13 @@ extension LockFile {
     var isListed = false
     defer { if !isListed { free(request) } }
     while true {
-      guard let slot = try slot(of: call, mayWait: mayWait, call.proceed) else {
+      guard let slot = try slot(of: call, mayWait: mayWait) else {
         if mayWait { throw timedOut(call, slot: nil) }
         return .busy
       }
-      guard try mayWait ? enter(slot, until: call.deadline, proceed: call.proceed) : enterSoon(slot)
+      guard
+        try mayWait
+          ? enter(slot, until: call.deadline, proceed: { try call.proceed() }) : enterSoon(slot)
       else {
         if mayWait { throw timedOut(call, slot: slot) }
         return .busy
@@ -84,7 +86,11 @@ extension LockFile {
       isListed = true
       let pending = append(request, call, slot, after: members.last)
       fault(.lockQueued)
-      settle(slot, for: request)
+      if members.isEmpty, !call.key.kind.isMomentary {
+        grant(request, in: slot, for: request)
+      } else {
+        settle(slot, for: request)
+      }
       if let grant = confirm(pending) { return .granted(grant) }
       // A caller that does not wait for long has no later check of the holders.
       if call.timeout < .milliseconds(50) || mustCheck(slot) {
