@@ -115,6 +115,24 @@ import Testing
     try await lock.withLock(timeout: .zero) { _ in }
   }
 
+  @Test func `Tasks that wait for a lock leave the threads of the pool free`() async throws {
+    let lock = store.lock("a")
+    let waiters = try await lock.withLock { _ in
+      let waiters = (0..<100).map { _ in
+        Task.detached {
+          try await lock.withLock(timeout: .seconds(600)) { held async in held.token }
+        }
+      }
+      // The tasks below run only if the threads are free.
+      try await awaitEventually("all wait") { try waiting("a") == 100 }
+      for number in 0..<10 { #expect(await Task.detached { number }.value == number) }
+      return waiters
+    }
+    var tokens: Set<UInt64> = []
+    for waiter in waiters { tokens.insert(try await waiter.value) }
+    #expect(tokens.count == 100)
+  }
+
   @Test func `Tasks get a lock in the order in which they began to wait`() async throws {
     let lock = store.lock("a")
     let order = Order()

@@ -60,6 +60,19 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(15)))
+    func `A lock held across a fork is free when its holder dies`() throws {
+      let ground = try StoreFixture()
+      let peer = try ground.peer()
+      #expect(try peer.ask("fork lock a") == Self.everyUse)
+      let lock = ground.store.lock("a")
+      #expect(throws: StoreError.self) { try lock.withLock(timeout: .zero) { _ in } }
+      peer.kill()
+      _ = try peer.wait()
+      try lock.withLock(timeout: .seconds(10)) { _ in }
+      peer.closeInput()
+    }
+
+    @Test(.timeLimit(.minutes(15)))
     func `A lease held across a fork is free when its holder dies`() throws {
       let ground = try StoreFixture()
       let log = ground.directory.appending("log")

@@ -94,6 +94,26 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  func `A process stopped while it changes a list delays that name only, and is named`() throws {
+    let ground = try StoreFixture()
+    let stopped = try ground.peer(environment: ["LARDER_FAULTS": "lockQueued:stop@1"])
+    try stopped.send("lock a")
+    try stopped.waitUntilStopped()
+    for milliseconds in [1, 100] {
+      let error = #expect(throws: StoreError.self) {
+        try ground.store.lock("a").withLock(timeout: .milliseconds(milliseconds)) { _ in }
+      }
+      #expect(error?.code == .lockTimeout && error?.pid == stopped.processIdentifier)
+    }
+    try ground.store.lock("b").withLock(timeout: .zero) { _ in }
+    stopped.continue()
+    #expect(try stopped.nextLine().hasPrefix("holding "))
+    try stopped.order("go")
+    try ground.store.lock("a").withLock(timeout: .zero) { _ in }
+    try stopped.dismiss()
+  }
+
   @Test(.timeLimit(.minutes(15)))
   func `Tokens grow from process to process, across kills and a compaction`() throws {
     let ground = try StoreFixture()

@@ -70,6 +70,21 @@ extension Processes {
   }
 
   @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
+  func `A lock excludes processes of another PID namespace, and a kill there releases it`() throws {
+    let ground = try StoreFixture()
+    let container = try Container()
+    #expect(try container.first.ask("open \(ground.path)").hasPrefix("opened "))
+    #expect(ground.separateStores.count == 1)
+    #expect(try container.first.ask("lock a").hasPrefix("holding "))
+    let lock = ground.store.lock("a")
+    let error = #expect(throws: StoreError.self) { try lock.withLock(timeout: .zero) { _ in } }
+    // The pid is that of the other namespace: the first process of it.
+    #expect(error?.code == .lockTimeout && error?.pid != nil)
+    container.first.kill()
+    try lock.withLock(timeout: .seconds(60)) { _ in }
+  }
+
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `Directories of namespaces that have ended are removed by the next opener`() throws {
     let ground = try StoreFixture()
     try ground.numbers.setValue("ours", forKey: 1)

@@ -7,6 +7,7 @@
 //   fork             forks; the child uses the store in every way there is
 //   fork gate        the same while this process holds the store's gate
 //   fork lease K     the same from within the computation of K
+//   fork lock NAME   the same while this process holds a lock
 //                    -> forked CODE CODE …, what the child got
 //   fork storm N     forks N children, while threads read, write and compute
 //                    -> stormed COUNT OTHERS…, how many children got nothing but the error, and
@@ -38,6 +39,11 @@ extension Peer {
           try ForkedChild.leave(store, numbers)
           while true { pause() }
         }
+      }
+    case "lock":
+      try store.lock(String(words[1])).withLock { _ in
+        try ForkedChild.leave(store, numbers)
+        while true { pause() }
       }
     case "gate":
       let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(10))
