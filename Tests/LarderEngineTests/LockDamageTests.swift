@@ -6,6 +6,7 @@ import Larder
 import LarderEngine
 import LarderSystem
 import LarderTesting
+import Synchronization
 import Testing
 
 /// Damage to the file `locks`, while it is in use and between two uses.
@@ -62,6 +63,55 @@ import Testing
       try store.lock("held").withLock(timeout: .seconds(60)) { _ in }
       _ = try store.locks()
     }
+  }
+
+  @Test func `Callers that wait while the lock file is overwritten get the lock`() async throws {
+    let seed = Seed.announce()
+    let store = try SharedStore(at: path)
+    try use(store)
+    let size = try TestFiles.size(file)
+    for (index, trial) in seed.trials(12).enumerated() {
+      var random = trial.generator()
+      let lock = store.lock("held")
+      let ended = Ended()
+      var tasks: [Task<Void, any Error>] = []
+      var threads: [JoinableThread<Void>] = []
+      try await lock.withLock { _ in
+        for _ in 0..<3 {
+          tasks.append(
+            Task.detached { try await lock.withLock(timeout: .seconds(300)) { _ async in } })
+          threads.append(
+            JoinableThread {
+              try? lock.withLock(timeout: .seconds(300)) { _ in ended.locked.add() }
+              ended.threads.add()
+            })
+        }
+        try await awaitEventually("six wait") { try store.locks().first?.waiters.count == 6 }
+        let bytes =
+          switch index % 3 {
+          case 0: [UInt8](repeating: 0, count: size)
+          case 1: [UInt8](repeating: 0xFF, count: size)
+          default: random.bytes(size)
+          }
+        try TestFiles.overwrite(bytes, at: 0, in: file)
+      }
+      for task in tasks { try await task.value }
+      try await awaitEventually("the threads end") { ended.threads.value == 3 }
+      for thread in threads { thread.join() }
+      #expect(ended.locked.value == 3)
+      try use(store)
+    }
+  }
+
+  private final class Ended: Sendable {
+    let locked = AtomicCount()
+    let threads = AtomicCount()
+  }
+
+  private final class AtomicCount: Sendable {
+    private let count = Atomic<Int>(0)
+    var value: Int { count.load(ordering: .acquiring) }
+    func add() { count.wrappingAdd(1, ordering: .acquiringAndReleasing) }
   }
 
   @Test func `A lock file of zeros, an empty one and a short one are filled again`() throws {

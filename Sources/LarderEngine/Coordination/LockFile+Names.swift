@@ -68,7 +68,10 @@ extension LockFile {
       ticket.release(as: ownNumber)
     }
     if let slot = find(call.key) { return slot }
-    if let slot = create(call, replacing: false) ?? create(call, replacing: true) { return slot }
+    if let slot = try create(call, replacing: false, mayWait) { return slot }
+    if let slot = try create(call, replacing: true, mayWait) { return slot }
+    // Without waiting, a slot whose ticket is damaged cannot be used.
+    if !mayWait { return nil }
     throw StoreError(
       .tooManyLocks, during: "lock", path: path,
       "\(Layout.slotCount) names of locks of this store are in use. Use fewer names, or another store."
@@ -78,13 +81,22 @@ extension LockFile {
   /// Gives a name a slot.
   ///
   /// - Parameter isReplacing: Whether slots are used that are damaged, or whose name no process uses.
-  private func create(_ call: LockCall, replacing isReplacing: Bool) -> Int? {
+  private func create(
+    _ call: LockCall, replacing isReplacing: Bool, _ mayWait: Bool
+  ) throws -> Int? {
     let start = Int(call.key.hash % UInt64(Layout.slotCount))
     for step in 0..<Layout.slotCount {
       let slot = (start + step) & (Layout.slotCount - 1)
       let isUnused = words.load(Layout.slot(slot)) == 0
       let isFree = isUnused || isReplacing && key(of: slot) == nil
-      guard isFree || isReplacing, tryEnter(slot) else { continue }
+      guard isFree || isReplacing else { continue }
+      if !tryEnter(slot) {
+        // A damaged slot has a damaged ticket, which is free after a nap.
+        let nap = Clocks.monotonicNanoseconds() + Self.checkNanoseconds
+        guard isFree, mayWait, try enter(slot, until: nap, proceed: { try call.proceed() }) else {
+          continue
+        }
+      }
       defer { leave(slot) }
       if !isFree {
         reap(slot)

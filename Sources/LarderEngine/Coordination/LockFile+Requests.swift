@@ -122,11 +122,12 @@ extension LockFile {
   /// Stores the parameters of a call in its slot.
   private func adopt(_ call: LockCall, _ slot: Int, isUsed: Bool) throws(StoreError) {
     let found = (parameter(slot, 0), parameter(slot, 1))
-    guard found != call.parameters else { return }
+    // Kinds without parameters ignore the words, which may be damaged.
+    guard call.parameters.0 != 0, found != call.parameters else { return }
     if call.key.kind.isPaced {
       // The rate of the last call applies. Words of another window mean something else.
       if call.key.kind == .slidingWindow, found.0 != call.parameters.0 { clearRate(slot) }
-    } else if isUsed {
+    } else if isUsed, (1...UInt64(Layout.requestCount)).contains(found.0) {
       throw StoreError(
         .invalidOption, during: "lock", path: path,
         "\(call.key.kind) \"\(call.key.text)\" is in use with \(found.0), and this call uses "
