@@ -75,6 +75,27 @@ package enum CommandProxy {
     }
   }
 
+  /// Runs a command with the input and output of this process until it has exited.
+  ///
+  /// Signals to this process are sent to the command, except those of a terminal, which the command
+  /// gets from the terminal.
+  package static func run(_ call: CommandInvocation) throws -> TerminationStatus {
+    restoreDefaultSIGCHLD()
+    let signals = try SignalPipe.open([
+      SignalPipe.interrupt, SignalPipe.terminate, SignalPipe.hangUp, SignalPipe.quit,
+      SignalPipe.childChanged,
+    ])
+    let pid = try call.program.start()
+    while true {
+      _ = try RawDescriptor.wait(for: [.init(signals)])
+      for arrival in SignalPipe.take()
+      where arrival.signal != SignalPipe.childChanged && !arrival.isFromTerminal {
+        SpawnConfiguration.send(arrival.signal, to: pid)
+      }
+      if let end = SpawnConfiguration.end(of: pid) { return end }
+    }
+  }
+
   /// Replaces this process with the command.
   ///
   /// - Returns: The reason that the command could not be started.

@@ -1,0 +1,58 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+import LarderTesting
+import Testing
+
+/// `larder lock`, `larder locks` and `larder increment`.
+@Suite(.timeLimit(.minutes(15))) struct CoordinationCommandTests {
+  @Test func `A command runs under the lock, with its own output and exit status`() throws {
+    try withTool { tool in
+      let outcome = try tool.run(
+        "lock", "job", "--", "sh", "-c", "cat; echo out; exit 7", input: ["in"])
+      #expect(outcome.status == .exited(7))
+      #expect(outcome.output == "in\nout\n")
+      #expect(try tool.output("locks") == "No process holds or waits for anything.\n")
+    }
+  }
+
+  @Test func `While a command holds a lock others see it, time out, and get it when it is killed`()
+    throws
+  {
+    try withTool { tool in
+      let holder = try TestExecutable.tool.start([
+        "lock", "job", "--store", tool.store, "--", "sh", "-c", "echo held; read line",
+      ])
+      try holder.expect("held")
+      let locks = try tool.run("locks", "--json")
+      let list = try JSONSerialization.jsonObject(with: Data(locks.output.utf8)) as? [[String: Any]]
+      let holders = try #require(list?.first?["holders"] as? [[String: Any]])
+      #expect(list?.first?["name"] as? String == "job" && holders.count == 1)
+      #expect(holders.first?["pid"] as? Int == Int(holder.processIdentifier))
+      let refused = try tool.run("lock", "job", "--no-wait", "--", "true")
+      #expect(refused.status == .exited(1))
+      #expect(
+        refused.standardError.contains("\(holder.processIdentifier)"), "\(refused.standardError)")
+      #expect(try tool.run("lock", "other", "--no-wait", "--", "true").status == .exited(0))
+      holder.kill()
+      #expect(try tool.run("lock", "job", "--wait", "20s", "--", "true").status == .exited(0))
+    }
+  }
+
+  @Test func `A counter counts from zero, and programs read it`() throws {
+    try withTool { tool in
+      #expect(try tool.output("increment", "visits") == "1\n")
+      #expect(try tool.output("increment", "visits", "--by", "41") == "42\n")
+      #expect(try tool.json("increment", "7", "--key-type", "integer")["value"] as? Int == 1)
+      let store = try SharedStore(at: tool.store)
+      #expect(try PersistentCache<String, Int>(storage: store).value(forKey: "visits") == 42)
+      #expect(try PersistentCache<Int, Int>(storage: store).value(forKey: 7) == 1)
+      let overflow = try tool.run("increment", "visits", "--by", "9223372036854775807")
+      #expect(overflow.status == .exited(70) && overflow.standardError.contains("range"))
+      #expect(try tool.run("increment", "x", "--key-type", "integer").status == .exited(64))
+    }
+  }
+}
