@@ -99,11 +99,11 @@ import Testing
       let first = Task {
         try await cache.value(forKey: "k", tags: isTagged ? ["t"] : []) {
           entered.set()
-          try await BlockingWork.run { goOn.wait(nanoseconds: 800_000_000_000) }
+          _ = try await BlockingWork.run { goOn.wait(nanoseconds: 800_000_000_000) }
           return "old"
         }
       }
-      try await BlockingWork.run { entered.wait(nanoseconds: 800_000_000_000) }
+      _ = try await BlockingWork.run { entered.wait(nanoseconds: 800_000_000_000) }
       if isTagged {
         try await cache.removeAll(tagged: "t")
       } else {
