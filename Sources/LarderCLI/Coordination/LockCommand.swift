@@ -22,6 +22,7 @@ struct LockCommand: ParsableCommand {
       EXIT STATUS
         that of the command, and
         1    another process held the lock until the end of --wait, or with --no-wait at once
+        126  the command's file is not executable
         127  no such command
         64   usage error
         70   other failure

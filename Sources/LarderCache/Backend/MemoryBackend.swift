@@ -214,6 +214,7 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
   /// Throws for a write by the closure of a change of the same key, which would never end.
   private func requireNoChange(of key: Key) throws {
     guard changers.load(ordering: .relaxed) > 0,
+      // By `==`, as the counts of calls: texts that are equal and have other bytes count as well.
       changing.withLock({ $0[StoreCore.callingThread]?.contains(key) == true })
     else { return }
     throw StoreError(

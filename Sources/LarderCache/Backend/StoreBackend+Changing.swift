@@ -24,22 +24,22 @@ extension StoreBackend {
   // MARK: By version
 
   func write(_ write: ConditionalWrite<Value>, _ key: Key) throws -> Bool {
-    let (place, step) = try prepare(write, key)
+    let (place, kind) = try prepare(write, key)
     return isChange(
-      try place.core.submit(WriteRequest(.alter(step), space: place.space, key: place.encoded)))
+      try place.core.submit(WriteRequest(kind, space: place.space, key: place.encoded)))
   }
 
   func writeAsync(_ write: ConditionalWrite<Value>, _ key: Key) async throws -> Bool {
-    let (place, step) = try prepare(write, key)
+    let (place, kind) = try prepare(write, key)
     return isChange(
-      try await place.core.submitAsync(.alter(step), space: place.space, key: place.encoded))
+      try await place.core.submitAsync(kind, space: place.space, key: place.encoded))
   }
 
   private typealias Step<R> = @Sendable (inout StoreTransaction) throws -> R
 
   private func prepare(
     _ write: ConditionalWrite<Value>, _ key: Key
-  ) throws -> (StoreKey, Step<Bool>) {
+  ) throws -> (StoreKey, WriteRequest.Kind) {
     let place = try open("set", key)
     let (space, encoded) = (place.space, place.encoded)
     switch write {
@@ -48,19 +48,19 @@ extension StoreBackend {
       try StoreCore.check(
         keyLength: encoded.bytes.count, content: content,
         budget: place.core.generation().table.budget)
-      return place.step { transaction in
+      return place.alter(bytes: content.payload.count) { transaction in
         guard try transaction.version(of: encoded, in: space) == version else { return false }
         try transaction.set(content, forKey: encoded, in: space)
         return true
       }
     case .remove(let version):
-      return place.step { transaction in
+      return place.alter { transaction in
         guard try transaction.version(of: encoded, in: space) == version else { return false }
         return try transaction.unset(encoded, in: space)
       }
     case .renew(let expiration):
       _ = try expiration.deadline(now: place.core.now)
-      return place.step { transaction in
+      return place.alter { transaction in
         guard let stored = try transaction.value(forKey: encoded, in: space) else { return false }
         let content = try EntryContent(
           key: encoded, codec: stored.codec, payload: stored.payload, replacing: stored,
@@ -77,9 +77,9 @@ extension StoreBackend {
     let place = try open(change.operation, key)
     guard change.runsOnlyOwnCode else { return try place.core.write(step(change, key, place)) }
     let box = StoreCore.ResultBox<KeyChange<Value>.Outcome>()
-    let kind = WriteRequest.Kind.alter(step(change, key, place, into: box))
+    let kind = WriteRequest.Kind.alter(bytes: 0, step(change, key, place, into: box))
     try place.core.submit(WriteRequest(kind, space: place.space, key: place.encoded))
-    return try box.get()
+    return try outcome(in: box, key)
   }
 
   func changeAsync(
@@ -89,8 +89,21 @@ extension StoreBackend {
     guard change.runsOnlyOwnCode else { return try await store.write(step(change, key, place)) }
     let box = StoreCore.ResultBox<KeyChange<Value>.Outcome>()
     _ = try await place.core.submitAsync(
-      .alter(step(change, key, place, into: box)), space: place.space, key: place.encoded)
-    return try box.get()
+      .alter(bytes: 0, step(change, key, place, into: box)), space: place.space,
+      key: place.encoded)
+    return try outcome(in: box, key)
+  }
+
+  /// Returns the outcome of a part of a batch. The text of an error contains the key, whose description
+  /// is code of the user, so it is made here and not by the commit leader.
+  private func outcome(
+    in box: StoreCore.ResultBox<KeyChange<Value>.Outcome>, _ key: Key
+  ) throws -> KeyChange<Value>.Outcome {
+    do {
+      return try box.get()
+    } catch let error as CodecError {
+      throw context.unreadable("\(error)", key)
+    }
   }
 
   /// Returns the transaction of a change.
@@ -114,7 +127,7 @@ extension StoreBackend {
       let decision: (outcome: KeyChange<Value>.Outcome, old: StoredValue?)
       do {
         decision = try decide(change, key, place, transaction)
-      } catch let error as StoreError {
+      } catch  where error is StoreError || error is CodecError {
         box.set(.failure(error))
         return false
       }
@@ -139,9 +152,14 @@ extension StoreBackend {
     }
     let outcome = try change.body {
       if let failure { throw failure }
-      return try old.map {
-        (try context.decode($0.payload, codec: $0.codec, of: key), $0.expires)
+      guard let old else { return nil }
+      guard change.runsOnlyOwnCode else {
+        return (try context.decode(old.payload, codec: old.codec, of: key), old.expires)
       }
+      let value = try StandardCoding.decode(
+        Value.self, identifier: CodecIdentifier(rawValue: old.codec), bytes: old.payload,
+        codec: context.options.codec)
+      return (value, old.expires)
     }
     return (outcome, old)
   }
@@ -189,10 +207,10 @@ extension StoreBackend {
 }
 
 extension StoreKey {
-  /// Returns the key with a step of a batch.
-  fileprivate func step(
-    _ body: @escaping @Sendable (inout StoreTransaction) throws -> Bool
-  ) -> (StoreKey, @Sendable (inout StoreTransaction) throws -> Bool) {
-    (self, body)
+  /// Returns the key with an alteration of it.
+  fileprivate func alter(
+    bytes: Int = 0, _ body: @escaping @Sendable (inout StoreTransaction) throws -> Bool
+  ) -> (StoreKey, WriteRequest.Kind) {
+    (self, .alter(bytes: bytes, body))
   }
 }

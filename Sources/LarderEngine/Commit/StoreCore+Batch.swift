@@ -142,7 +142,7 @@ extension StoreCore {
           try transaction.removeItems(hash: hash, .damaged) {
             $0.header.commitVersion == written
           } > 0
-      case .alter(let body):
+      case .alter(_, let body):
         changed = try body(&transaction)
         if changed { generation.count(.sets) }
       case .commitNoOp: transaction.force()

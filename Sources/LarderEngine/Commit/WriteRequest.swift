@@ -20,8 +20,9 @@ package final class WriteRequest: Sendable {
     /// Removes an entry that was found damaged, if it is still the same entry.
     case removeDamaged(commitVersion: UInt64)
     /// Reads and writes the key in the transaction of the batch. The closure runs none of the user's
-    /// code, may run again from the beginning, and returns whether it has changed anything.
-    case alter(@Sendable (inout StoreTransaction) throws -> Bool)
+    /// code, may run again from the beginning, and returns whether it has changed anything. `bytes` is
+    /// the size of the value that it stores, as far as it is known.
+    case alter(bytes: Int, @Sendable (inout StoreTransaction) throws -> Bool)
     /// Completes after every request that was queued earlier.
     case barrier
     /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
@@ -94,6 +95,7 @@ package final class WriteRequest: Sendable {
     switch kind {
     case .put(let content), .fill(let content, _):
       weight = 256 + key.bytes.count + content.payload.count
+    case .alter(let bytes, _): weight = 256 + key.bytes.count + bytes
     default: weight = 256 + key.bytes.count
     }
   }

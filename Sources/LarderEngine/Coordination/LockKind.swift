@@ -40,6 +40,19 @@ public struct LockKind: RawRepresentable, Hashable, Sendable, CustomStringConver
   /// Whether requests also wait for time to pass.
   var isPaced: Bool { self == .tokenBucket || self == .slidingWindow }
 
+  /// Returns the parameters of a kind that has a number: of permits, or of parties.
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` if the number is out of range.
+  func parameters(count: Int) throws(StoreError) -> (UInt64, UInt64) {
+    guard (1...LockFileLayout.requestCount).contains(count) else {
+      throw StoreError(
+        .invalidOption, during: "lock",
+        "The number of a \(self) is \(count); the range is 1 to \(LockFileLayout.requestCount). Pass "
+          + "a number in the range.")
+    }
+    return (UInt64(count), 0)
+  }
+
   init?(code: UInt8) {
     guard (1...UInt8(Self.stored.count)).contains(code) else { return nil }
     self = Self.stored[Int(code) - 1]

@@ -26,15 +26,7 @@ public struct SharedBarrier: Sendable {
   }
 
   private var parameters: (UInt64, UInt64) {
-    get throws(StoreError) {
-      guard (1...LockFileLayout.requestCount).contains(parties) else {
-        throw StoreError(
-          .invalidOption, during: "lock",
-          "A barrier has \(parties) parties; the range is 1 to \(LockFileLayout.requestCount). Pass a "
-            + "number in the range.")
-      }
-      return (UInt64(parties), 0)
-    }
+    get throws(StoreError) { try LockKind.barrier.parameters(count: parties) }
   }
 
   /// Waits until all parties have arrived, and blocks the thread until then.

@@ -26,15 +26,7 @@ public struct SharedSemaphore: Sendable {
   }
 
   private var parameters: (UInt64, UInt64) {
-    get throws(StoreError) {
-      guard (1...LockFileLayout.requestCount).contains(permits) else {
-        throw StoreError(
-          .invalidOption, during: "lock",
-          "A semaphore has \(permits) permits; the range is 1 to \(LockFileLayout.requestCount). Pass a "
-            + "number in the range.")
-      }
-      return (UInt64(permits), 0)
-    }
+    get throws(StoreError) { try LockKind.semaphore.parameters(count: permits) }
   }
 
   /// Runs a closure while the caller has a permit, and blocks the thread until then.

@@ -239,18 +239,25 @@ extension StoreTransaction {
   ) throws -> EntryVersion {
     let hash = space.hash(of: key, in: generation)
     let number = try number(of: space)
-    do {
-      for item in try items(hash: hash) where item.header.namespace == number {
-        guard try hasKey(item, hash: hash, key) else { continue }
-        guard !item.header.isAbsent, try isVisible(item.header, at: item.offset, hash: hash) else {
-          return .absent
-        }
-        return EntryVersion(commitVersion: item.header.commitVersion)
+    for item in try soundItems(hash: hash, space) where item.header.namespace == number {
+      guard try hasKey(item, hash: hash, key) else { continue }
+      guard !item.header.isAbsent, try isVisible(item.header, at: item.offset, hash: hash) else {
+        return .absent
       }
+      return EntryVersion(commitVersion: item.header.commitVersion)
+    }
+    return .absent
+  }
+
+  /// Returns the entries that are stored under a hash.
+  ///
+  /// - Throws: ``StoreError/Code/unreadableEntry`` if the record is damaged.
+  private func soundItems(hash: UInt64, _ space: NamespaceHandle) throws -> [RecordEntry] {
+    do {
+      return try items(hash: hash)
     } catch is EntryHeader.Defect {
       throw StoreError.unreadable("it is damaged", in: space.name)
     }
-    return .absent
   }
 
   /// Returns the verified value of a key in this transaction, or `nil` if it has no visible entry.
@@ -265,7 +272,7 @@ extension StoreTransaction {
     guard let number = NamespaceRecord.number(in: bytes, name: space.nameBytes) else {
       throw LMDBError(.corrupted, during: "a namespace's name")
     }
-    for item in try items(hash: hash) where item.header.namespace == number {
+    for item in try soundItems(hash: hash, space) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
       guard !item.header.isAbsent, try isVisible(item.header, at: item.offset, hash: hash) else {
         return nil

@@ -207,6 +207,8 @@ extension StoreTransaction {
       for victim in dead.isEmpty ? victims.prefix(share) : dead {
         removed += try evict(victim.header, at: victim.offset, hash: victim.hash)
       }
+      // All entries were visited. The next insert of this transaction would search in vain again.
+      if isLast { sparesOwn = false }
       if removed > 0 { return removed }
     }
     return 0
