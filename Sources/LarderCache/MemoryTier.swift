@@ -92,7 +92,9 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
           return nil
         }
         if !shard.use(position) { return nil }
-        shard.view.touch(hash: storeHash)
+        if let mark = shard.view.touch(hash: storeHash, seen: shard.entries[position].usedAt) {
+          shard.entries[position].usedAt = mark
+        }
         shard.hits &+= 1
         if shard.hits & 63 == 0 { countHits() }
       } else if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {

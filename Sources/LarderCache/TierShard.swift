@@ -60,6 +60,8 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   /// Whether the value was used since the hand of the clock passed it, and whether it has tags: a hit
   /// compares both with one load.
   @usableFromInline var marks: UInt8
+  /// The mark of the use clock at which the value's use was last known to be recorded, or zero.
+  @usableFromInline var usedAt: UInt32
   /// The hashes of the tags.
   @usableFromInline var tags: [UInt64] {
     didSet { marks = marks & ~TierMarks.tagged | (tags.isEmpty ? 0 : TierMarks.tagged) }
@@ -82,6 +84,7 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
     self.lifetime = 0
     self.cost = cost
     self.marks = 0
+    self.usedAt = 0
     self.tags = []
     self.hasPlainKey = (key as? String)?.utf8.allSatisfy { $0 < 0x80 } ?? false
     self.record = nil

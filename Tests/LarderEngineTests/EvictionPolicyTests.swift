@@ -228,6 +228,25 @@ import Testing
     #expect(now == used || now - used >= 1 << 34, "at most once in 16 seconds")
   }
 
+  @Test func `A key that only memory hits use stays while the queues turn`() throws {
+    var options = options(entries: 200, .adaptive)
+    // The use clock does not advance by itself.
+    options.clock = ManualClock().storeClock
+    let store = try SharedStore(at: path, options)
+    let cache = PersistentCache<Int, Int>(storage: store, namespace: "")
+    for key in 0..<50 { try cache.setValue(key, forKey: key) }
+    for _ in 0..<4 { for key in 0..<50 { #expect(try cache.value(forKey: key) == key) } }
+    // New entries are used while they are in the small queue, so all of them pass to the main queue.
+    for key in 1000..<5000 {
+      for _ in 0..<4 { try access(key, store) }
+      if key % 5 == 0 { for key in 0..<50 { _ = cache[key] } }
+    }
+    let table = try store.core.generation().table
+    #expect(table.queueWord(EvictionQueues.Word.mainFirst.rawValue) > 2000, "the main queue turned")
+    #expect(try (0..<50).count { try store.bytes(forKey: $0) != nil } >= 45)
+    #expect(try store.verify() == [])
+  }
+
   @Test func `Entries that no queue names are evicted as well`() throws {
     let store = try SharedStore(at: path, options(entries: 100))
     for key in 0..<100 { try store.setBytes([1], forKey: key) }

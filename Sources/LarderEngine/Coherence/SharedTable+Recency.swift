@@ -111,6 +111,14 @@ extension SharedTable {
     _ = unsafe address.pointee.max(now & UseTable.tickMask, ordering: .relaxed)
   }
 
+  /// Raises the tick that readers store, so that the keys in use are marked again. The caller holds the
+  /// writer lock, and has lowered counts of uses.
+  func renewUses() {
+    let now = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
+    _ = unsafe word(SharedTableLayout.useClock).pointee.max(
+      now & UseTable.tickMask, ordering: .relaxed)
+  }
+
   // MARK: Words of the queues
 
   /// Reads a word of the state of the eviction queues.

@@ -23,8 +23,10 @@ public import Synchronization
 // uses. Eviction chooses from these words and nothing else depends on them.
 //
 // A hit stores nothing if the word is as it would be stored. Its tick comes from the use clock: in
-// a store that evicts by recency it advances with every write, otherwise about every 16 seconds.
-// So a key that is read often is stored once in that time.
+// a store that evicts by recency it advances with every write, otherwise about every 16 seconds,
+// and whenever eviction has looked at an eighth of the entries. So a key that is read often is stored
+// once in that time. A memory tier notes the tick with a value whose word has all bits: until
+// the clock advances, its hits do not look at the table.
 
 /// A view of the use table. The table's owner keeps it mapped.
 @safe @frozen @usableFromInline
@@ -36,6 +38,10 @@ package struct UseTable {
   @inlinable @inline(__always) package static var tickMask: UInt64 { ~0x3FF }
   @inlinable @inline(__always) static var usesMask: UInt64 { 0x300 }
   @inlinable @inline(__always) static var oneUse: UInt64 { 0x100 }
+
+  /// Returns the low bits of a tick, for comparison: the same ones come back after about an hour.
+  @inlinable @inline(__always)
+  package static func mark(of tick: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: tick >> 10) }
 
   @unsafe @inlinable @inline(__always)
   init(words: UnsafeMutablePointer<Atomic<UInt64>>, mask: Int) {
@@ -88,17 +94,19 @@ package struct UseTable {
   }
 
   /// Records a use: at most one relaxed store, and none if the word is as it would be stored.
-  @inlinable @inline(__always)
-  package func touch(_ prefix: UInt32, now: UInt64) {
+  ///
+  /// - Returns: Whether the word had all bits already: another use at `now` would store nothing.
+  @inlinable @inline(__always) @discardableResult
+  package func touch(_ prefix: UInt32, now: UInt64) -> Bool {
     // Of a key that is used often, the first word of the search has all bits already.
     let index = (Int(prefix) & mask) << 3 + Int(prefix >> 21 & 7)
     let full = now | UseTable.usesMask | UInt64(prefix >> 24)
-    if unsafe words[index].load(ordering: .relaxed) == full { return }
-    record(prefix, now: now)
+    if unsafe words[index].load(ordering: .relaxed) == full { return true }
+    return record(prefix, now: now)
   }
 
   @usableFromInline
-  func record(_ prefix: UInt32, now: UInt64) {
+  func record(_ prefix: UInt32, now: UInt64) -> Bool {
     let found = find(prefix)
     var next = now | UInt64(prefix >> 24) | UseTable.oneUse
     if found.isOfKey {
@@ -107,9 +115,10 @@ package struct UseTable {
       next =
         max(now, found.word & UseTable.tickMask) | UInt64(prefix >> 24)
         | (uses == UseTable.usesMask ? uses : uses + UseTable.oneUse)
-      if next == found.word { return }
+      if next == found.word { return next & UseTable.usesMask == UseTable.usesMask }
     }
     unsafe words[found.index].store(next, ordering: .relaxed)
+    return false
   }
 
   /// Records a write of a key. A new key has no uses; of any other key a write is a use.

@@ -89,11 +89,15 @@ package struct SharedTableView {
     return unsafe pending[slot.index].load(ordering: .acquiring) != 0
   }
 
-  /// Marks a key as used now: at most one relaxed store, usually none, and a sample if uses of the
-  /// key are sampled.
+  /// Marks a key as used now, and records a sample if uses of the key are sampled.
+  ///
+  /// - Parameter seen: The mark of the use clock when the word of the key was last seen with all bits;
+  ///   zero at first. At that mark, the word is not loaded again. Otherwise this is at most one relaxed
+  ///   store, usually none.
+  /// - Returns: The new mark, if it changes.
   @inlinable @inline(__always)
-  package func touch(hash: UInt64) {
-    guard let uses, let words = unsafe words else { return }
+  package func touch(hash: UInt64, seen: UInt32) -> UInt32? {
+    guard let uses, let words = unsafe words else { return nil }
     // Sound: a half of a word of the header.
     let threshold = unsafe (UnsafeMutableRawPointer(words) + SharedTableLayout.sampleThreshold)
       .assumingMemoryBound(to: Atomic<UInt32>.self)
@@ -101,9 +105,10 @@ package struct SharedTableView {
       // A call with the view would copy it at every hit.
       unsafe samples.record(hash, .memoryHit, words)
     }
-    uses.touch(
-      hashPrefix(hash),
-      now: unsafe words[clockIndex].load(ordering: .relaxed))
+    let now = unsafe words[clockIndex].load(ordering: .relaxed)
+    let mark = UseTable.mark(of: now)
+    if mark == seen { return nil }
+    return uses.touch(hashPrefix(hash), now: now) ? mark : nil
   }
 }
 

@@ -105,6 +105,11 @@ package struct EvictionQueues {
   /// Stores the state for the next writer of any process.
   func publish() {
     func set(_ word: Word, _ value: UInt64) { table.setQueueWord(word.rawValue, value) }
+    // An entry that leaves the head of a queue and stays has a lower count of uses. A memory tier
+    // notices that only when the use clock advances.
+    let part = max(count / 8, 64)
+    let before = table.queueWord(Word.smallFirst.rawValue) &+ table.queueWord(Word.mainFirst.rawValue)
+    if (small.first &+ main.first) / part != before / part { table.renewUses() }
     set(.smallFirst, small.first)
     set(.smallEnd, small.end)
     set(.mainFirst, main.first)

@@ -251,7 +251,10 @@ extension StoreTransaction {
         if uses == 0 || isDead { unused += 1 }
         break
       }
-      if uses > 0 { generation.table.uses.setUses(hashPrefix(hash), uses - 1) }
+      if uses > 0 {
+        generation.table.uses.setUses(hashPrefix(hash), uses - 1)
+        generation.table.renewUses()
+      }
       if unused >= Self.candidates { break }
     }
     func rank(_ member: Member) -> (Int, UInt32, UInt64) {
