@@ -24,19 +24,26 @@ public struct CacheOptions: Sendable {
   /// namespaces. Old texts of two namespaces can be equal, as those of `"A"` with `"Bx"` and `"AB"`
   /// with `"x"`: turn the option off when the old entries have been read.
   public var readsPersistentCacheKitEntries = false
-  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:tags:_:)`` waits for a value
+  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:refresh:tags:_:)`` waits for a value
   /// that another task or process computes. Then it throws
-  /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's computation has no time limit.
+  /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's own computation is bounded by
+  /// ``computeLimit``.
   public var computeTimeout: Duration
+  /// The maximum time that a computation takes, or `nil` for no limit. Then its task is cancelled, and
+  /// its callers get ``/LarderEngine/StoreError/Code/computationStalled``. A computation that ignores
+  /// its cancellation continues; the next caller of its process begins another one.
+  public var computeLimit: Duration?
 
   /// Creates options. Each parameter sets the property of the same name.
   public init(
     memoryCostLimit: ByteCount = .megabytes(64), memoryCountLimit: Int = 100_000,
-    codec: any ValueCodec = .cbor, computeTimeout: Duration = .seconds(30)
+    codec: any ValueCodec = .cbor, computeTimeout: Duration = .seconds(30),
+    computeLimit: Duration? = nil
   ) {
     self.memoryCostLimit = memoryCostLimit
     self.memoryCountLimit = memoryCountLimit
     self.codec = codec
     self.computeTimeout = computeTimeout
+    self.computeLimit = computeLimit
   }
 }

@@ -178,6 +178,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       entry.storeHash = origin.storeHash
       entry.commitVersion = origin.commitVersion
       entry.lifetime = origin.lifetime
+      entry.computeTime = origin.computeTime
       if !origin.tags.isEmpty { entry.tags = origin.tags }
       guard shard.insert(entry, costLimit: costLimit, countLimit: countLimit) else { return nil }
       return TierPosition(shard: number, position: shard.entries.count - 1)

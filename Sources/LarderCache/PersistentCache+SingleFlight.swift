@@ -26,34 +26,41 @@ extension PersistentCache {
   /// continues, and the store's `onError` receives an error of storing. An error of `compute` is thrown
   /// to this process's callers and is not stored.
   ///
-  /// A caller that waits for the computation of another task or process stops waiting when it is
-  /// cancelled, and after ``CacheOptions/computeTimeout``. The computation continues for the other
-  /// callers.
+  /// A caller that waits stops waiting when it is cancelled, and if another task or process computes,
+  /// after ``CacheOptions/computeTimeout``. The computation continues for the other callers of its
+  /// process; when the last of them has left, its task is cancelled.
   ///
   /// - Parameters:
   ///   - key: The key.
   ///   - expires: The expiration of a computed value.
+  ///   - refresh: When the value is computed again in the background, and how long an expired value is
+  ///     returned meanwhile. A value that was stored without a refresh is not kept after its expiration.
   ///   - tags: The tags of a computed value. If one of them is removed during the computation, the value
   ///     is not stored.
   ///   - compute: A closure that computes the value. It may request other keys, but not `key`.
   /// - Returns: The stored value, or the computed one.
   /// - Throws: Any error that `compute` throws; `CancellationError`; ``/LarderEngine/StoreError``, with
-  ///   ``/LarderEngine/StoreError/Code/computationStalled`` after the time limit, and
+  ///   ``/LarderEngine/StoreError/Code/computationStalled`` after a time limit, and
   ///   ``/LarderEngine/StoreError/Code/recursiveComputation`` inside a computation that `key` waits
   ///   for. Both name the key and the process;
-  ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a lifetime of zero or less. A cycle over several processes, or through detached
-  ///   tasks, ends with the time limit.
+  ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a lifetime of zero or less, and a refresh with
+  ///   negative durations. A cycle over several processes, or through detached tasks, ends with the time
+  ///   limit.
   public func value(
-    forKey key: Key, expires: Expiration = .never, tags: [String] = [],
+    forKey key: Key, expires: Expiration = .never, refresh: Refresh = .never, tags: [String] = [],
     _ compute: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
     let attributes = EntryAttributes(expires, tags: tags)
     // Before the look-up, so that a wrong lifetime is an error of every call and not only of a miss.
     try attributes.validate()
-    if let value = tier.validValue(key) { return value }
+    try refresh.validate(expires)
     return try await result(
-      Computation(attributes: attributes, body: compute, value: { $0 }, stored: { $0.value }),
-      forKey: key)
+      Computation(
+        tags: tags, refresh: refresh,
+        body: { _ in
+          let value = try await compute()
+          return (value, .value(value, attributes))
+        }, stored: { $0.value }), forKey: key)
   }
 
   /// Returns the value of a key, or `nil` if the key is known to have none. If nothing is known, one
@@ -66,50 +73,96 @@ extension PersistentCache {
   /// ```
   ///
   /// A result of `nil` is stored as a negative entry: until it expires, no process computes the key
-  /// again. Otherwise this is ``value(forKey:expires:tags:_:)``.
+  /// again. Otherwise this is ``value(forKey:expires:refresh:tags:_:)``.
   ///
   /// - Parameters:
   ///   - key: The key.
   ///   - expires: The expiration of a computed value.
   ///   - lifetime: The time for which a result of `nil` is kept.
+  ///   - refresh: When the value is computed again in the background.
   ///   - tags: The tags of a computed value, and of a negative entry.
   ///   - compute: A closure that computes the value, or returns `nil` if there is none.
   /// - Returns: The stored value, or the computed one, or `nil`.
-  /// - Throws: Any error that `compute` throws, and those of ``value(forKey:expires:tags:_:)``.
+  /// - Throws: Any error that `compute` throws, and those of
+  ///   ``value(forKey:expires:refresh:tags:_:)``.
   public func value(
     forKey key: Key, expires: Expiration = .never, absentFor lifetime: Duration,
-    tags: [String] = [], _ compute: @escaping @Sendable () async throws -> Value?
+    refresh: Refresh = .never, tags: [String] = [],
+    _ compute: @escaping @Sendable () async throws -> Value?
   ) async throws -> Value? {
     let attributes = EntryAttributes(expires, tags: tags)
     let absent = EntryAttributes(.after(lifetime), tags: tags, isAbsent: true)
     try attributes.validate()
     try absent.validate()
-    if let value = tier.validValue(key) { return value }
+    try refresh.validate(expires)
     return try await result(
       Computation(
-        attributes: attributes, absent: absent, body: compute, value: { $0 },
-        stored: { state in
-          switch state {
-          case .value(let value): .some(value)
-          case .absent: .some(nil)
-          case .unknown: nil
-          }
-        }), forKey: key)
+        tags: tags, refresh: refresh,
+        body: { _ in
+          let value = try await compute()
+          return (value, value.map { .value($0, attributes) } ?? .absent(absent))
+        }, stored: storedOptional), forKey: key)
   }
 
-  /// Returns the stored result for a key, or the one of its flight.
-  private func result<R: Sendable>(
-    _ computation: Computation<Value, R>, forKey key: Key
-  ) async throws -> R {
-    if let result = try backend.result(computation, of: key) { return result }
-    let call = SingleFlightGroup.Call<R>(
-      EncodedKey(key), in: namespace, timeout: options.computeTimeout,
-      text: { [namespace] in
-        "key \(String(describing: key).prefix(200))"
-          + (namespace.isEmpty ? "" : " of namespace \(namespace)")
-      })
-    return try await backend.flights.value(call) { [backend] flight in
-      try await backend.compute(key, computation, flight)
+  /// Returns the value of a key, or `nil` if the key is known to have none. If nothing is known, one
+  /// caller on the machine computes it, and decides how long the result is valid.
+  ///
+  /// ```swift
+  /// let page = try await pages.computedValue(forKey: url, refresh: Refresh(keptFor: .seconds(86_400))) {
+  ///   old in
+  ///   let answer = try await client.get(url, etag: old?.etag)
+  ///   switch answer.status {
+  ///   case 304: return .unchanged(expires: .after(answer.maxAge))
+  ///   case 404: return .absent(for: .seconds(10))
+  ///   default: return Computed(Page(answer), expires: .after(answer.maxAge), tags: [url.host])
+  ///   }
+  /// }
+  /// ```
+  ///
+  /// Otherwise this is ``value(forKey:expires:refresh:tags:_:)``. A result that is not stored because of
+  /// a wrong lifetime or tag is an error of the call.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - refresh: When the value is computed again in the background, and how long an expired value is
+  ///     kept for `compute`.
+  ///   - compute: A closure that computes the result. It is passed the value of the key that has expired
+  ///     or is to be replaced, or `nil` if there is none any more.
+  /// - Returns: The stored value, or the computed one, or `nil`.
+  /// - Throws: Any error that `compute` throws, and those of
+  ///   ``value(forKey:expires:refresh:tags:_:)``;
+  ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a result
+  ///   ``Computed/unchanged(expires:)`` without an old value.
+  public func computedValue(
+    forKey key: Key, refresh: Refresh = .never,
+    _ compute: @escaping @Sendable (Value?) async throws -> Computed<Value>
+  ) async throws -> Value? {
+    try refresh.validate()
+    return try await result(
+      Computation(
+        refresh: refresh, usesOldValue: true,
+        body: { old in
+          let computed = try await compute(old)
+          try computed.attributes.validate()
+          try refresh.validate(computed.attributes.expiration)
+          switch computed.kind {
+          case .value(let value): return (value, .value(value, computed.attributes))
+          case .absent: return (nil, .absent(computed.attributes))
+          case .unchanged:
+            guard let old else { throw StoreError.unchangedNothing }
+            return (old, .unchanged(computed.attributes))
+          }
+        }, stored: storedOptional), forKey: key)
+  }
+
+  /// Returns the result of a computation that may find no value, for what is stored.
+  private var storedOptional: @Sendable (KeyState<Value>) -> Value?? {
+    { state in
+      switch state {
+      case .value(let value): .some(value)
+      case .absent: .some(nil)
+      case .unknown: nil
+      }
     }
   }
 

@@ -16,6 +16,8 @@ package struct TierOrigin: Sendable {
   @usableFromInline let table: SharedTable?
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   @usableFromInline var lifetime: Int64 = 0
+  /// The time in milliseconds that the computation of the value took, or zero.
+  @usableFromInline var computeTime: UInt32 = 0
   /// The hashes of the value's tags.
   @usableFromInline var tags: [UInt64] = []
 
@@ -60,14 +62,16 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   /// Whether the value was used since the hand of the clock passed it, and whether it has tags: a hit
   /// compares both with one load.
   @usableFromInline var marks: UInt8
+  /// Whether the key is a string of ASCII characters.
+  @usableFromInline let hasPlainKey: Bool
   /// The mark of the use clock at which the value's use was last known to be recorded, or zero.
   @usableFromInline var usedAt: UInt32
+  /// The time in milliseconds that the computation of the value took, or zero.
+  @usableFromInline var computeTime: UInt32
   /// The hashes of the tags.
   @usableFromInline var tags: [UInt64] {
     didSet { marks = marks & ~TierMarks.tagged | (tags.isEmpty ? 0 : TierMarks.tagged) }
   }
-  /// Whether the key is a string of ASCII characters.
-  @usableFromInline let hasPlainKey: Bool
   /// The write request of a value that was not known to be committed when it was last used.
   @usableFromInline var record: WriteRequest?
 
@@ -85,6 +89,7 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
     self.cost = cost
     self.marks = 0
     self.usedAt = 0
+    self.computeTime = 0
     self.tags = []
     self.hasPlainKey = (key as? String)?.utf8.allSatisfy { $0 < 0x80 } ?? false
     self.record = nil

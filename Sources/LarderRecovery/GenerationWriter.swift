@@ -138,7 +138,7 @@ final class GenerationWriter {
     if entry.expires != EntryHeader.never {
       try transaction!.put(
         ExpiryKey.value(lifetime: entry.traits.lifetime),
-        forKey: ExpiryKey.key(expires: entry.expires, hash: hash), in: expiries)
+        forKey: ExpiryKey.key(expires: header.keptUntil, hash: hash), in: expiries)
     }
     account(header, in: namespace, adding: true)
     if space.record.index != 0 {
@@ -253,10 +253,10 @@ final class GenerationWriter {
     account(header, in: name, adding: false)
     for id in item.chunks?.ids ?? 0..<0 { try transaction!.remove(key: id, in: chunks) }
     if header.expires != EntryHeader.never,
-      !all.contains(where: { $0.offset != offset && $0.header.expires == header.expires })
+      !all.contains(where: { $0.offset != offset && $0.header.keptUntil == header.keptUntil })
     {
       try transaction!.remove(
-        key: ExpiryKey.key(expires: header.expires, hash: hash), in: expiries)
+        key: ExpiryKey.key(expires: header.keptUntil, hash: hash), in: expiries)
     }
     record.removeSubrange(offset..<(offset + header.storedLength))
     if record.isEmpty {

@@ -111,7 +111,7 @@ final class RepairAnalysis {
     var (ownedChunks, deadlines) = (SetFingerprint(), SetFingerprint())
     try salvage.forEachRecord { found in
       if found.isEmpty { lostRecords += 1 }
-      for expires in Set(found.map(\.header.expires)) where expires != EntryHeader.never {
+      for expires in Set(found.map(\.header.keptUntil)) where expires != EntryHeader.never {
         deadlines.add(ExpiryKey.key(expires: expires, hash: found[0].hash))
       }
       for item in found {

@@ -234,7 +234,7 @@ struct StoreVerification {
       do {
         let items = try Record.items(in: record)
         for item in items { try check.check(item, record, hash, place, snapshot) }
-        for expires in Set(items.map(\.header.expires)) where expires != EntryHeader.never {
+        for expires in Set(items.map(\.header.keptUntil)) where expires != EntryHeader.never {
           check.expectedDeadlines.add(ExpiryKey.key(expires: expires, hash: hash))
         }
         check.expectMembers(items, hash)

@@ -43,6 +43,7 @@ import Testing
     let first = Task { try await cache.value(forKey: "k", compute) }
     await begun.wait()
     let others = (0..<4).map { _ in Task { try await cache.value(forKey: "k", compute) } }
+    while cache.waitingCallers < 5 { await Task.yield() }
     first.cancel()
     others[0].cancel()
     goOn.open()

@@ -86,6 +86,7 @@ extension Peer {
     case "compute":
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
+    case "refresh": return try refresh(words)
     case "starve": return try starve(number(words[0]), String(words[1]))
     case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "barrier",
       "lead":

@@ -27,7 +27,9 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// Reports an error that has no caller.
   func report(_ error: any Error)
   /// Reads what is known of a key that is not a valid memory hit, and inserts a value into the tier.
-  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>>
+  ///
+  /// - Parameter includesKept: Whether an expired value that is kept for a refresh is found as well.
+  func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>>
   func values(for keys: some Sequence<Key>) throws -> [Key: Value]
   /// Returns whether a key that is not a valid memory hit has a value.
   func contains(_ key: Key) throws -> Bool
@@ -93,31 +95,40 @@ extension CacheBackend {
   var customStorage: (any CacheStorage)? { nil }
   var transactional: StoreBackend<Key, Value>? { nil }
 
+  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
+    try find(key, includesKept: false)
+  }
+
   /// Reads a value that is not a valid memory hit, and inserts it into the tier.
   func load(_ key: Key) throws -> LoadedValue<Value>? { try find(key).value }
 
-  /// Reads a result before it is computed: the computed value replaces an unreadable entry.
-  func result<R>(_ computation: Computation<Value, R>, of key: Key) throws -> R? {
+  /// Reads a key before it is computed: the computed value replaces an unreadable entry.
+  func readable(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
     do {
-      return computation.stored(try find(key).map(\.value))
+      return try find(key, includesKept: includesKept)
     } catch let error as StoreError where error.code == .unreadableEntry {
       report(error)
-      return nil
+      return .unknown
     }
   }
-}
 
-/// The computation of a key that is not stored, and the form in which its result is stored.
-struct Computation<Value: Sendable, R: Sendable>: Sendable {
-  /// The attributes of a computed value.
-  let attributes: EntryAttributes
-  /// The attributes of the negative entry for a result without a value; without them nothing is stored.
-  var absent: EntryAttributes?
-  let body: @Sendable () async throws -> R
-  /// Returns the value of a result, if it has one.
-  let value: @Sendable (R) -> Value?
-  /// Returns the result that is stored for the key, or `nil` if it is to be computed.
-  let stored: @Sendable (KeyState<Value>) -> R?
+  /// Returns the result that is stored for a key, unless it is the one that is to be replaced.
+  func result<R>(_ computation: Computation<Value, R>, of key: Key) throws -> R? {
+    let state = try readable(key, includesKept: false)
+    if let loaded = state.value, let old = computation.replacing,
+      loaded.version == old.version, loaded.expires == old.expires
+    {
+      return nil
+    }
+    return computation.stored(state.map(\.value))
+  }
+
+  /// Returns the expired value of a key, if the computation is interested in it.
+  func oldValue<R>(_ computation: Computation<Value, R>, of key: Key) throws -> LoadedValue<Value>?
+  {
+    guard computation.usesOldValue else { return nil }
+    return try computation.replacing ?? readable(key, includesKept: true).value
+  }
 }
 
 /// The parts that a cache and its backend share.
@@ -155,6 +166,19 @@ struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
     }
   }
 
+  /// Returns the time limit of a computation, with its error.
+  func limit(of key: Key) -> ComputeLimit? {
+    options.computeLimit.map { ComputeLimit(duration: $0, text: text(of: key)) }
+  }
+
+  /// Returns a closure that names a key in error messages.
+  func text(of key: Key) -> @Sendable () -> String {
+    { [namespace] in
+      "key \(String(describing: key).prefix(200))"
+        + (namespace.isEmpty ? "" : " of namespace \(namespace)")
+    }
+  }
+
   /// Creates the error for an entry that cannot be read as the cache's type.
   func unreadable(_ cause: String, _ key: Key) -> StoreError {
     StoreError.unreadable("the key \"\(key)\" as \(Value.self): \(cause)", in: namespace)
@@ -167,10 +191,20 @@ struct LoadedValue<Value: Sendable>: Sendable {
   let expires: Int64
   /// The hashes of the tags.
   var tags: [UInt64] = []
+  /// The commit version of the value, or zero if it is not known.
+  var version: UInt64 = 0
+  /// The time in milliseconds that the computation of the value took, or zero.
+  var computeTime: UInt32 = 0
 
   init(value: Value, expires: Int64) {
     self.value = value
     self.expires = expires
+  }
+
+  init<Key>(_ entry: TierEntry<Key, Value>) {
+    self.init(value: entry.value, expires: entry.expires)
+    version = entry.commitVersion
+    computeTime = entry.computeTime
   }
 
   /// Creates a value that is used now: with a sliding expiration it begins a new lifetime.

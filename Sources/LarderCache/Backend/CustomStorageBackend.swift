@@ -41,8 +41,9 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
 
   // MARK: Reading
 
-  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
-    try read(key).map { .value($0) } ?? .unknown
+  func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
+    let found = try read(key) ?? (includesKept ? expired(key) : nil)
+    return found.map { .value($0) } ?? .unknown
   }
 
   private func read(_ key: Key) throws -> LoadedValue<Value>? {
@@ -77,10 +78,13 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   }
 
   private func insert(
-    _ value: Value, _ key: Key, _ entry: CustomStorageEntry, if mayInsert: () -> Bool
+    _ value: Value, _ key: Key, _ entry: CustomStorageEntry, computeTime: UInt32 = 0,
+    if mayInsert: () -> Bool
   ) {
+    var origin = TierOrigin.memory
+    origin.computeTime = computeTime
     tier.insert(
-      value, forKey: key, from: .memory, expires: entry.expires,
+      value, forKey: key, from: origin, expires: entry.expires,
       cost: context.cost(of: value, bytes: entry.payload.count), if: mayInsert)
   }
 
@@ -139,7 +143,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
       coordinator.forget(key, exceptIn: self)
       var isInserted = false
       if let new, let value {
-        insert(value, key, new) {
+        insert(value, key, new, computeTime: attributes.computeTime) {
           isInserted = call.isUndisturbed
           return isInserted
         }

@@ -34,8 +34,13 @@ extension LocalBackend {
       if entry.lifetime != 0 {
         entry.expires = EntryHeader.deadline(of: entry.lifetime, from: tier.now)
       }
-      return LoadedValue(value: entry.value, expires: entry.expires)
+      return LoadedValue(entry)
     } ?? nil
+  }
+
+  /// Returns the value in memory, even if it has expired.
+  func expired(_ key: Key) -> LoadedValue<Value>? {
+    tier.withEntry(key) { entry, _ in LoadedValue(entry) }
   }
 
   func values(for keys: some Sequence<Key>) throws -> [Key: Value] {
@@ -95,15 +100,26 @@ extension LocalBackend {
   ) async throws -> R {
     if let result = try result(computation, of: key) { return result }
     let call = begin(key)
-    flight.beginComputing { call.isUndisturbed }
-    let result = try await computation.body()
+    let old = try oldValue(computation, of: key)
+    let clock = ContinuousClock()
+    let start = clock.now
+    let (result, content) = try await flight.compute(
+      while: { call.isUndisturbed }, limit: context.limit(of: key)
+    ) {
+      try await computation.body(old?.value)
+    }
+    let time = start.duration(to: clock.now)
     // A write or removal during the computation is newer than its result.
-    if let value = computation.value(result) {
-      do {
-        _ = try fill(value, for: key, computation.attributes, since: call)
-      } catch {
-        report(error)
+    do {
+      switch content.noting(computation.refresh, computeTime: time) {
+      case .nothing, .absent: break
+      case .value(let value, let attributes):
+        _ = try fill(value, for: key, attributes, since: call)
+      case .unchanged(let attributes):
+        if let old { _ = try fill(old.value, for: key, attributes, since: call) }
       }
+    } catch {
+      report(error)
     }
     return result
   }

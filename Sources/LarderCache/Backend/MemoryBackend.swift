@@ -24,8 +24,9 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   func report(_ error: any Error) {}
 
-  func find(_ key: Key) -> KeyState<LoadedValue<Value>> {
-    cached(key).map { .value($0) } ?? .unknown
+  func find(_ key: Key, includesKept: Bool) -> KeyState<LoadedValue<Value>> {
+    let found = cached(key) ?? (includesKept ? expired(key) : nil)
+    return found.map { .value($0) } ?? .unknown
   }
 
   func contains(_ key: Key) -> Bool { false }
@@ -82,6 +83,7 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
     let version = versions.add(1, ordering: .relaxed).newValue
     var origin = TierOrigin(readVersion: 0, commitVersion: version, storeHash: 0, table: nil)
     origin.lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
+    origin.computeTime = attributes.computeTime
     origin.tags = try Tag.memoryHashes(of: attributes.tags)
     return Place(origin: origin, expires: expires)
   }

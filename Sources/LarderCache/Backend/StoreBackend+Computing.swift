@@ -18,12 +18,20 @@ extension StoreBackend {
         defer { core.release(lease) }
         // A previous holder of the lease has committed its value.
         if let result = try result(computation, of: key) { return result }
-        let tags = try tagHashes(of: computation, core)
-        flight.beginComputing { lease.isUndisturbed(tags: tags) }
-        let result = try await core.recordingTimings(.computation, computation.body)
+        let tags = try Tag.hashes(of: computation.tags, in: core.generation())
+        let old = try oldValue(computation, of: key)
+        let clock = ContinuousClock()
+        let start = clock.now
+        let (result, content) = try await flight.compute(
+          while: { lease.isUndisturbed(tags: tags) }, limit: context.limit(of: key)
+        ) {
+          try await core.recordingTimings(.computation) { try await computation.body(old?.value) }
+        }
+        let time = start.duration(to: clock.now)
         core.countComputation()
         do {
-          guard let content = try content(of: result, computation, encoded, core) else {
+          let noted = content.noting(computation.refresh, computeTime: time)
+          guard let content = try self.content(of: noted, replacing: old, place) else {
             return result
           }
           try await core.fill(content, lease, encoded, in: space) {
@@ -42,23 +50,23 @@ extension StoreBackend {
     }
   }
 
-  /// Returns the tags that the result of a computation will have, as the store knows them.
-  private func tagHashes<R>(
-    of computation: Computation<Value, R>, _ core: StoreCore
-  ) throws -> [UInt64] {
-    let generation = try core.generation()
-    let tags = computation.attributes.tags + (computation.absent?.tags ?? [])
-    return try Tag.hashes(of: tags, in: generation)
-  }
-
   /// Returns what is stored for a computed result, if anything.
-  private func content<R>(
-    of result: R, _ computation: Computation<Value, R>, _ key: EncodedKey, _ core: StoreCore
+  private func content(
+    of computed: ComputedContent<Value>, replacing old: LoadedValue<Value>?, _ place: StoreKey
   ) throws -> EntryContent? {
-    if let value = computation.value(result) {
-      return try content(value, key, computation.attributes, core)
+    let (core, encoded) = (place.core, place.encoded)
+    switch computed {
+    case .nothing: return nil
+    case .value(let value, let attributes): return try content(value, encoded, attributes, core)
+    case .absent(let attributes): return try absence(encoded, attributes, core)
+    case .unchanged(let attributes):
+      // The bytes of the entry. If it was replaced in the meantime, the fill would be rejected.
+      let lookup = try core.lookup(encoded, in: place.space, includesKept: true)
+      guard case .found(let stored) = lookup.outcome, stored.commitVersion == old?.version else {
+        return nil
+      }
+      return try EntryContent(renewing: stored, forKey: encoded, attributes, now: core.now)
     }
-    return try computation.absent.map { try absence(key, $0, core) }
   }
 
   func beginConditionalFill(

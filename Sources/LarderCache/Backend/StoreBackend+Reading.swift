@@ -11,7 +11,7 @@ extension StoreBackend {
     return try place.core.contains(place.encoded, in: place.space)
   }
 
-  func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
+  func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
     let place = try open("get", key)
     if let request = place.pendingWrite, let pending = try pending(request, key, place) {
       return pending.map { .value($0) } ?? .unknown
@@ -19,7 +19,8 @@ extension StoreBackend {
     let known = revalidateCommitted(key, place)
     if let current = known.current { return .value(current) }
 
-    let lookup = try place.core.lookup(place.encoded, in: place.space, known: known.commitVersion)
+    let lookup = try place.core.lookup(
+      place.encoded, in: place.space, known: known.commitVersion, includesKept: includesKept)
     switch lookup.outcome {
     case .absent, .knownAbsent:
       removeStale(key, readVersion: lookup.readVersion)
@@ -30,7 +31,9 @@ extension StoreBackend {
     case .unchanged:
       // The entry is the one that was decoded before: keep the value, advance its read version.
       if let value = revalidateUnchanged(key, lookup, known.commitVersion) { return .value(value) }
-      return try state(place.core.lookup(place.encoded, in: place.space), key, place)
+      let lookup = try place.core.lookup(
+        place.encoded, in: place.space, includesKept: includesKept)
+      return try state(lookup, key, place)
     case .found:
       return try state(lookup, key, place)
     }
@@ -108,10 +111,13 @@ extension StoreBackend {
     var origin = TierOrigin(lookup, commitVersion: stored.commitVersion)
     origin.lifetime = stored.lifetime
     origin.tags = stored.tags
+    origin.computeTime = stored.computeTime
     insert(value, key, place, origin, (stored.expires, stored.payload.count))
     var loaded = LoadedValue(
       value: value, expires: stored.expires, lifetime: stored.lifetime, now: place.core.now)
     loaded.tags = stored.tags
+    loaded.version = stored.commitVersion
+    loaded.computeTime = stored.computeTime
     return loaded
   }
 
@@ -129,10 +135,13 @@ extension StoreBackend {
         var loaded = LoadedValue(
           value: entry.value, expires: entry.expires, lifetime: entry.lifetime, now: tier.now)
         loaded.tags = entry.tags
+        loaded.version = commitVersion
+        loaded.computeTime = entry.computeTime
         if entry.lifetime != 0 { lookup.generation.table.touch(hash: lookup.hash, at: tier.now) }
         var origin = TierOrigin(lookup, commitVersion: commitVersion)
         origin.lifetime = entry.lifetime
         origin.tags = entry.tags
+        origin.computeTime = entry.computeTime
         return (loaded, origin, entry.cost, table !== lookup.generation.table)
       }
     guard let (loaded, origin, cost, isOfOldTable) = found ?? nil else { return nil }
@@ -210,9 +219,10 @@ extension StoreBackend {
       if entry.lifetime != 0 {
         generation.table.touch(hash: entry.storeHash, at: place.core.now)
       }
-      let loaded = LoadedValue(
+      var loaded = LoadedValue(
         value: entry.value, expires: entry.expires, lifetime: entry.lifetime,
         now: place.core.now)
+      loaded.version = commitVersion
       return (loaded, commitVersion)
     }
     if let current = result?.0 {

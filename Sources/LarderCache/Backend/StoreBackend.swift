@@ -68,6 +68,7 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
         storeHash: place.hash(in: generation), table: generation.table)
       origin.lifetime = content.lifetime
       origin.tags = content.tagHashes(in: generation)
+      origin.computeTime = content.computeTime
       insert(value, key, place, origin, (content.expires, content.payload.count))
     }
     return isChange(result)

@@ -104,7 +104,7 @@ public final class MixedPersistentCache: Sendable {
   }
 
   /// Returns the value of a key. If there is none, one caller on the machine computes it. As
-  /// ``PersistentCache/value(forKey:expires:tags:_:)``.
+  /// ``PersistentCache/value(forKey:expires:refresh:tags:_:)``.
   ///
   /// A computed value replaces a value of another type.
   public func value<Value>(

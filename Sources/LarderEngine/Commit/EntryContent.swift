@@ -9,6 +9,10 @@ package struct EntryContent: Sendable {
   package let expires: Int64
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   package let lifetime: Int64
+  /// The time in milliseconds for which the entry is kept after its expiration, for a refresh.
+  let kept: Int64
+  /// The time in milliseconds that the computation of the value took, or zero.
+  package let computeTime: UInt32
   /// The bytes of the tags, each once.
   private let tags: [[UInt8]]
   /// The hashes of the tags, if they are those of a stored entry.
@@ -23,6 +27,8 @@ package struct EntryContent: Sendable {
     key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64
   ) {
     lifetime = 0
+    kept = 0
+    computeTime = 0
     tags = []
     keptTags = []
     isPinned = false
@@ -46,6 +52,9 @@ package struct EntryContent: Sendable {
     isAbsent = attributes.isAbsent
     // An entry that would slide beyond the end of time never expires.
     lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
+    let isRefreshed = expires != EntryHeader.never && lifetime == 0
+    kept = isRefreshed ? attributes.kept : 0
+    computeTime = isRefreshed ? attributes.computeTime : 0
     self.codec = codec
     self.payload = payload
     self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
@@ -58,21 +67,42 @@ package struct EntryContent: Sendable {
     key: EncodedKey, codec: UInt16, payload: [UInt8], replacing old: StoredValue,
     expiration: Expiration? = nil, now: Int64
   ) throws(StoreError) {
-    let expires = try expiration?.deadline(now: now)
     // A write is a use, which begins a new sliding lifetime.
-    let kept =
+    var deadline =
       old.lifetime == 0 ? old.expires : EntryHeader.deadline(of: old.lifetime, from: now)
-    self.expires = expires ?? kept
-    lifetime =
-      expires == nil
-      ? old.lifetime : expires == EntryHeader.never ? 0 : expiration!.slidingLifetime
+    if let expiration { deadline = try expiration.deadline(now: now) }
+    self.init(
+      key, (codec, payload), replacing: old,
+      (deadline, expiration?.slidingLifetime ?? old.lifetime), (old.kept, old.computeTime))
+  }
+
+  /// Creates the content of a stored value that has been found to be valid for longer.
+  package init(
+    renewing old: StoredValue, forKey key: EncodedKey, _ attributes: EntryAttributes, now: Int64
+  ) throws(StoreError) {
+    let expiration = attributes.expiration
+    self.init(
+      key, (old.codec, old.payload), replacing: old,
+      (try expiration.deadline(now: now), expiration.slidingLifetime),
+      (attributes.kept, attributes.computeTime))
+  }
+
+  private init(
+    _ key: EncodedKey, _ value: (codec: UInt16, payload: [UInt8]), replacing old: StoredValue,
+    _ life: (expires: Int64, lifetime: Int64), _ refresh: (kept: Int64, computeTime: UInt32)
+  ) {
+    expires = life.expires
+    lifetime = life.expires == EntryHeader.never ? 0 : life.lifetime
+    let isRefreshed = life.expires != EntryHeader.never && lifetime == 0
+    kept = isRefreshed ? refresh.kept : 0
+    computeTime = isRefreshed ? refresh.computeTime : 0
     tags = []
     keptTags = old.tags
     isPinned = old.isPinned
     isAbsent = false
-    self.codec = codec
-    self.payload = payload
-    contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+    codec = value.codec
+    payload = value.payload
+    contentHash = EntryHeader.contentHash(key: key.bytes, payload: value.payload)
   }
 
   var tagCount: Int { tags.count + keptTags.count }
@@ -80,6 +110,7 @@ package struct EntryContent: Sendable {
   /// The bytes that the entry counts against the budget in addition to key and payload.
   package var overhead: Int {
     EntryHeader.size + (lifetime == 0 ? 0 : 8) + (tagCount == 0 ? 0 : 8 + 8 * tagCount)
+      + (kept == 0 && computeTime == 0 ? 0 : 16)
   }
 
   /// Returns the hashes of the tags in a generation.

@@ -11,7 +11,8 @@ package import LarderSystem
 //
 //      0  version        u8    2
 //      1  flags          u8    1: key and payload are in chunks; 2: sliding expiration; 4: pinned;
-//                              8: known to be absent; 16: tagged; reserved: 32 of a remote store
+//                              8: known to be absent; 16: tagged; 64: kept for a refresh; reserved:
+//                              32 of a remote store
 //      2  codec          u16   how the payload is encoded
 //      4  key length     u32
 //      8  label          u64   commit version of the transaction that wrote it
@@ -26,7 +27,7 @@ package import LarderSystem
 //     52  epoch          u32   of the namespace; an entry of an earlier epoch is invisible
 //     56  stored length  u32   bytes of this entry in the record, header included
 //     60  key tag        u8
-//     61  extension      u8    length in units of 8 bytes; 0 without sliding expiration and tags
+//     61  extension      u8    length in units of 8 bytes; 0 without any of the parts below
 //     62  zero           2 bytes
 //     64  extension, key, payload         or, in chunks: first chunk id u64, chunk count u32, zero u32
 //
@@ -35,9 +36,10 @@ package import LarderSystem
 //
 // An extension contains, in the order of their flags: the lifetime of a sliding expiration u64,
 // in milliseconds; the order u32 of a tagged entry, the number of its tags u32, and their hashes u64
-// (`TagRemovals.swift`); later the epoch u32, 4 zero bytes and the version u64 of a remote store. An
-// entry with a reserved flag or another extension was written by a newer version of the library, and
-// is unreadable for this one.
+// (`TagRemovals.swift`); the time u64 in milliseconds for which a value is kept after its expiration,
+// the time u32 in milliseconds that its computation took, and 4 zero bytes; later the epoch u32, 4
+// zero bytes and the version u64 of a remote store. An entry with a reserved flag or another extension
+// was written by a newer version of the library, and is unreadable for this one.
 //
 // The table `chunks` maps ids from a sequence to runs of key and payload: a checksum XXH64(bytes,
 // seed: id), then up to 32,744 bytes. That is exactly eight pages: longer runs of overflow pages
@@ -75,6 +77,10 @@ package struct EntryHeader: Sendable, Hashable {
   package var admission: UInt32 = 0
   /// The lifetime of a sliding expiration in milliseconds; zero for any other entry.
   package var lifetime: Int64 = 0
+  /// The time in milliseconds for which the entry is kept after its expiration, for a refresh.
+  package private(set) var kept: Int64 = 0
+  /// The time in milliseconds that the computation of the value took, or zero.
+  package private(set) var computeTime: UInt32 = 0
   /// The number of tags; ``tags(in:at:)`` reads them.
   package private(set) var tagCount = 0
   /// The number of removals by tag that the transaction had made before it wrote the entry.
@@ -102,6 +108,10 @@ package struct EntryHeader: Sendable, Hashable {
   @inline(__always)
   package var contentOffset: Int { EntryHeader.size + Int(padding >> 8 & 0xFF) * 8 }
   @inline(__always) private var hasExtension: Bool { padding & 0xFF00 != 0 }
+  /// The time from which the entry may be removed, in milliseconds since 1970.
+  package var keptUntil: Int64 {
+    expires == EntryHeader.never ? expires : EntryHeader.deadline(of: kept, from: expires)
+  }
   /// Whether the entry has tags.
   package var isTagged: Bool { tagCount != 0 }
   /// The size of the entry in its record in bytes.
@@ -145,7 +155,7 @@ package struct EntryHeader: Sendable, Hashable {
     epoch = bytes.integer(at: 52)!
     keyTag = bytes.integer(at: 60)!
     padding = bytes.integer(at: 60, as: UInt32.self)! & ~0xFF
-    if hasExtension || flags.rawValue & (Flags.sliding.rawValue | Flags.tagged.rawValue) != 0 {
+    if hasExtension || flags.rawValue & Flags.extending != 0 {
       try readExtension(in: record, at: offset)
     }
     guard
@@ -171,7 +181,13 @@ package struct EntryHeader: Sendable, Hashable {
     lifetime = traits.lifetime
     tagCount = traits.tagCount
     tagOrder = traits.tagOrder
-    let extensionLength = (lifetime == 0 ? 0 : 1) + (tagCount == 0 ? 0 : 1 + tagCount)
+    if traits.isKept {
+      kept = traits.kept
+      computeTime = traits.computeTime
+      flags.insert(.kept)
+    }
+    let extensionLength =
+      (lifetime == 0 ? 0 : 1) + (tagCount == 0 ? 0 : 1 + tagCount) + (traits.isKept ? 2 : 0)
     padding = UInt32(extensionLength) << 8
     if traits.isPinned { flags.insert(.pinned) }
     if traits.isAbsent { flags.insert(.absent) }
@@ -265,8 +281,11 @@ extension EntryHeader {
     @inline(__always) static var pinned: Flags { Flags(rawValue: 4) }
     @inline(__always) static var absent: Flags { Flags(rawValue: 8) }
     @inline(__always) static var tagged: Flags { Flags(rawValue: 16) }
+    @inline(__always) static var kept: Flags { Flags(rawValue: 64) }
+    /// The flags of entries with an extension.
+    @inline(__always) static var extending: UInt8 { 2 | 16 | 64 }
     /// The flags that this version does not know.
-    @inline(__always) static var unknown: UInt8 { 0b1110_0000 }
+    @inline(__always) static var unknown: UInt8 { 0b1010_0000 }
   }
 
   /// The properties of an entry that most entries do not have.
@@ -275,6 +294,8 @@ extension EntryHeader {
     package var lifetime: Int64 = 0
     package var isPinned = false
     package var isAbsent = false
+    var kept: Int64 = 0
+    var computeTime: UInt32 = 0
     var tagCount = 0
     var tagOrder: UInt32 = 0
 
@@ -283,6 +304,20 @@ extension EntryHeader {
       self.init(
         lifetime: header.lifetime, isPinned: header.isPinned, isAbsent: header.isAbsent,
         tagCount: header.tagCount, tagOrder: header.tagOrder)
+      kept = header.kept
+      computeTime = header.computeTime
+    }
+
+    /// Whether the entry has been computed to be refreshed.
+    var isKept: Bool { kept != 0 || computeTime != 0 }
+
+    /// Creates the traits of an entry that is written.
+    init(_ content: EntryContent, tagOrder: UInt32) {
+      self.init(
+        lifetime: content.lifetime, isPinned: content.isPinned, isAbsent: content.isAbsent,
+        tagCount: content.tagCount, tagOrder: tagOrder)
+      kept = content.kept
+      computeTime = content.computeTime
     }
 
     package init(
@@ -321,16 +356,29 @@ extension EntryHeader {
       tagCount = Int(count)
       expected += 8 + tagCount * 8
     }
+    if flags.contains(.kept) {
+      guard let stored: Int64 = bytes.integer(at: expected), stored >= 0,
+        let time: UInt32 = bytes.integer(at: expected + 8)
+      else { throw .damaged }
+      kept = stored
+      computeTime = time
+      expected += 16
+    }
     guard bytes.byteCount == expected else { throw .newerFormat }
   }
 
   private func writeExtension(tags: [UInt64], to bytes: inout ScratchBuffer) {
     precondition(tags.count == tagCount, "the header was made for another number of tags")
     if lifetime != 0 { bytes.store(lifetime, at: EntryHeader.size) }
-    guard isTagged else { return }
-    bytes.store(tagOrder, at: tagOffset)
-    bytes.store(UInt32(tagCount), at: tagOffset + 4)
-    for (index, tag) in tags.enumerated() { bytes.store(tag, at: tagOffset + 8 + index * 8) }
+    if isTagged {
+      bytes.store(tagOrder, at: tagOffset)
+      bytes.store(UInt32(tagCount), at: tagOffset + 4)
+      for (index, tag) in tags.enumerated() { bytes.store(tag, at: tagOffset + 8 + index * 8) }
+    }
+    if flags.contains(.kept) {
+      bytes.store(kept, at: contentOffset - 16)
+      bytes.store(UInt64(computeTime), at: contentOffset - 8)
+    }
   }
 
   /// Returns the hashes of the tags of the entry at `offset` of a record, from which this header was

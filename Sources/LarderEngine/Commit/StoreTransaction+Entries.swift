@@ -116,8 +116,10 @@ extension StoreTransaction {
       if let chunks = item.chunks {
         for id in chunks.ids { try transaction.remove(key: id, in: generation.chunks) }
       }
-      let expires = item.header.expires
-      if expires != EntryHeader.never, !staying.contains(where: { $0.header.expires == expires }) {
+      let expires = item.header.keptUntil
+      if expires != EntryHeader.never,
+        !staying.contains(where: { $0.header.keptUntil == expires })
+      {
         try transaction.remove(
           key: ExpiryKey.key(expires: expires, hash: hash), in: generation.expiries)
       }

@@ -19,10 +19,7 @@ extension StoreTransaction {
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
       payloadLength: content.payload.count, commitVersion: commitVersion, created: now,
-      expires: content.expires,
-      traits: .init(
-        lifetime: content.lifetime, isPinned: content.isPinned, isAbsent: content.isAbsent,
-        tagCount: content.tagCount, tagOrder: tagRemovals),
+      expires: content.expires, traits: .init(content, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
     try requireMaximum(of: number, allows: header.cost)
     let place = KeyPlace(key: key, hash: hash, number: number)
@@ -168,10 +165,10 @@ extension StoreTransaction {
   ) throws {
     try noteRemoval(RecordEntry(header: old, offset: 0, chunks: nil), hash: hash, .replaced)
     try account(replacing: old, with: header)
-    if old.expires != header.expires || old.lifetime != header.lifetime {
+    if old.keptUntil != header.keptUntil || old.lifetime != header.lifetime {
       if old.expires != EntryHeader.never {
         try transaction.remove(
-          key: ExpiryKey.key(expires: old.expires, hash: hash), in: generation.expiries)
+          key: ExpiryKey.key(expires: old.keptUntil, hash: hash), in: generation.expiries)
       }
       try addExpiry(of: header, hash: hash)
     }

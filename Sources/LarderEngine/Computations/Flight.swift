@@ -5,8 +5,20 @@
 internal import LarderSystem
 internal import Synchronization
 
+/// The time limit of a computation.
+package struct ComputeLimit: Sendable {
+  let duration: Duration
+  /// A closure that returns the key and its namespace, for error messages.
+  let text: @Sendable () -> String
+
+  package init(duration: Duration, text: @escaping @Sendable () -> String) {
+    self.duration = duration
+    self.text = text
+  }
+}
+
 /// A computation of a key in this process, and the callers that wait for it.
-package final class Flight<Value: Sendable>: Sendable {
+package final class Flight<Value: Sendable>: Sendable, CalledFlight {
   private struct Waiter {
     let outcome: TimedOutcome<Result<Value, any Error>>
     /// The caller whose closure the flight runs.
@@ -22,7 +34,11 @@ package final class Flight<Value: Sendable>: Sendable {
     var last: UInt64 = 0
     /// The number of callers that hold the flight.
     var callers = 1
+    /// Whether the first caller's closure runs.
     var isComputing = false
+    /// Whether the closure was cancelled: callers that come now begin another flight.
+    var isCancelled = false
+    var task: Task<Void, Never>?
     /// Whether another process computes the key.
     var isElsewhere = false
     /// The process that computes the key, if it is known.
@@ -34,17 +50,44 @@ package final class Flight<Value: Sendable>: Sendable {
 
   // MARK: For the flight's task
 
-  /// Marks the start of the first caller's closure, which may run for any time.
+  /// Runs the first caller's closure. When the last caller has left, or after the time limit, the task
+  /// of the flight is cancelled.
   ///
-  /// - Parameter isValid: Returns whether its result is valid for callers that come now: `false` once
-  ///   the key was written or removed.
-  package func beginComputing(while isValid: @escaping @Sendable () -> Bool) {
-    state.withLock { state in
+  /// - Parameters:
+  ///   - isValid: Returns whether the result is valid for callers that come now: `false` once the key
+  ///     was written or removed.
+  ///   - limit: The time limit, after which the callers get an error.
+  package func compute<R>(
+    while isValid: @escaping @Sendable () -> Bool, limit: ComputeLimit?,
+    _ body: () async throws -> R
+  ) async throws -> R {
+    let isUnwanted = state.withLock { state in
       state.isValid = isValid
       state.isComputing = true
       state.isElsewhere = false
       state.holder = ProcessIdentity.pid
+      if state.callers == 0 { state.isCancelled = true }
+      return state.callers == 0
     }
+    defer { state.withLock { $0.isComputing = false } }
+    if isUnwanted { throw CancellationError() }
+    let timer = limit.map { limit in
+      DeadlineTimer.shared.schedule(after: limit.duration.nanoseconds) { [self] in stop(limit) }
+    }
+    defer { if let timer { DeadlineTimer.shared.cancel(timer) } }
+    return try await body()
+  }
+
+  /// Ends the computation after its time limit.
+  private func stop(_ limit: ComputeLimit) {
+    let task = state.withLock { state -> Task<Void, Never>? in
+      guard state.isComputing, state.result == nil else { return nil }
+      state.isCancelled = true
+      return state.task
+    }
+    guard let task else { return }
+    deliver(.failure(StoreError.computationStopped(limit)))
+    task.cancel()
   }
 
   /// Records the process that the flight waits for, or `nil` if it is not known now.
@@ -72,13 +115,28 @@ package final class Flight<Value: Sendable>: Sendable {
   /// Adds a caller. Returns `false` if the result would be stale.
   func enter() -> Bool {
     state.withLock { state in
+      if state.isCancelled { return false }
       if state.isValid.map({ !$0() }) ?? (state.result != nil) { return false }
       state.callers += 1
       return true
     }
   }
 
-  func leave() { state.withLock { $0.callers -= 1 } }
+  /// Records the task of the flight.
+  func run(_ task: Task<Void, Never>) { state.withLock { $0.task = task } }
+
+  /// Removes a caller. The last one cancels a closure that runs.
+  func leave() {
+    let task = state.withLock { state -> Task<Void, Never>? in
+      state.callers -= 1
+      guard state.callers == 0, state.isComputing, state.result == nil else { return nil }
+      state.isCancelled = true
+      return state.task
+    }
+    task?.cancel()
+  }
+
+  var callers: Int { state.withLock { $0.callers } }
 
   var isUnwanted: Bool { state.withLock { $0.callers == 0 } }
 

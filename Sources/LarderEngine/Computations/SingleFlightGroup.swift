@@ -9,8 +9,10 @@ internal import Synchronization
 //
 // There is one flight for each key: a task that computes the value, or waits for the process that
 // computes it. Its callers wait for the flight, each until it has a result, until the caller is
-// cancelled, or until the caller's time limit. None of these events ends the computation, which
-// other callers may join.
+// cancelled, or until the caller's time limit. The computation continues for the other callers, and
+// is cancelled when the last one has left.
+//
+// A refresh in the background is a flight whose only caller is a task that the group starts.
 //
 // A call inside a computation makes that computation wait for another one. If the other one waits
 // for the first, directly or through others, the call that would close the cycle fails. Calls from
@@ -61,9 +63,7 @@ package final class SingleFlightGroup: Sendable {
     _ call: Call<Value>, compute: @escaping @Sendable (Flight<Value>) async throws -> Value
   ) async throws -> Value {
     try Task.checkCancellation()
-    let name = Name(
-      pendingWrite: WriteQueue.PendingKey(space: call.space, key: call.key),
-      type: ObjectIdentifier(Value.self))
+    let name = name(of: call)
     let (flight, isNew, stale) = flights.withLock { flights in
       let known = flights[name] as? Flight<Value>
       if let known, known.enter() { return (known, false, nil as Flight<Value>?) }
@@ -81,7 +81,7 @@ package final class SingleFlightGroup: Sendable {
     }
     defer { if let caller { FlightNode.disconnect(caller, from: flight.node) } }
     if isNew {
-      Task {
+      let task = Task {
         let result: Result<Value, any Error>
         do {
           result = .success(
@@ -97,8 +97,40 @@ package final class SingleFlightGroup: Sendable {
         }
         flight.deliver(result)
       }
+      flight.run(task)
     }
     return try await flight.wait(for: call, isFirst: isNew)
+  }
+
+  /// Starts a flight in the background, unless the key has one.
+  ///
+  /// - Parameter onError: A closure that receives the error of the flight.
+  package func start<Value: Sendable>(
+    _ call: Call<Value>, onError: @escaping @Sendable (any Error) -> Void,
+    compute: @escaping @Sendable (Flight<Value>) async throws -> Value
+  ) {
+    guard flights.withLock({ $0[name(of: call)] == nil }) else { return }
+    // No caller waits for it, so it cannot be part of a cycle.
+    SingleFlightGroup.$current.withValue(nil) {
+      _ = Task {
+        do {
+          _ = try await value(call, compute: compute)
+        } catch {
+          onError(error)
+        }
+      }
+    }
+  }
+
+  /// The number of callers of all computations. For tests.
+  package var callers: Int {
+    flights.withLock { $0.values.reduce(0) { $0 + (($1 as? any CalledFlight)?.callers ?? 0) } }
+  }
+
+  private func name<Value>(of call: Call<Value>) -> Name {
+    Name(
+      pendingWrite: WriteQueue.PendingKey(space: call.space, key: call.key),
+      type: ObjectIdentifier(Value.self))
   }
 
   /// Ends a flight that waits for another process and has no callers left.
@@ -117,6 +149,11 @@ package final class SingleFlightGroup: Sendable {
     }
     if isOver { throw CancellationError() }
   }
+}
+
+/// A computation of any type.
+protocol CalledFlight {
+  var callers: Int { get }
 }
 
 /// A computation as a node of the wait-for graph.
@@ -159,6 +196,15 @@ extension StoreError {
       "Computing \(key) in process \(ProcessIdentity.pid) would deadlock: its computation waits, "
         + "directly or through others, for the computation that requests it. "
         + "Compute the value directly.",
+      pid: ProcessIdentity.pid)
+  }
+
+  static func computationStopped(_ limit: ComputeLimit) -> StoreError {
+    StoreError(
+      .computationStalled, during: "compute",
+      "Computing \(limit.text()) in process \(ProcessIdentity.pid) took longer than "
+        + "\(limit.duration) and was cancelled. Raise CacheOptions.computeLimit, or make the "
+        + "computation faster.",
       pid: ProcessIdentity.pid)
   }
 

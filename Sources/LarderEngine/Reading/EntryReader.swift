@@ -27,6 +27,14 @@ extension EntryHeader {
   }
 }
 
+/// The knowledge and the wishes of the caller of a look-up.
+struct EntrySearch {
+  /// The commit version of the entry that the caller has decoded, or zero.
+  var known: UInt64 = 0
+  /// Whether an expired entry that is kept for a refresh is found as well.
+  var includesKept = false
+}
+
 extension StoredValue {
   /// Copies the payload of an entry that is stored in one piece.
   ///
@@ -93,12 +101,12 @@ extension StoreCore {
   /// - Parameters:
   ///   - place: The hash of the key and the namespace identifier; zero while the identifier is unknown
   ///     in this process.
-  ///   - known: The commit version of the entry that the caller has decoded, or zero.
+  ///   - search: What the caller knows of the entry.
   ///   - readVersion: The inverted read version to store with the entry's location.
   /// - Throws: ``DamagedEntry`` if the key's entry, or possibly its entry, is damaged.
   func find(
     _ key: EncodedKey, at place: (hash: UInt64, number: UInt32), in space: NamespaceHandle,
-    _ snapshot: borrowing Snapshot, known: UInt64, readVersion: UInt64
+    _ snapshot: borrowing Snapshot, _ search: EntrySearch, readVersion: UInt64
   ) throws -> Lookup.Outcome {
     guard
       let record = try snapshot.transaction.value(
@@ -120,10 +128,10 @@ extension StoreCore {
       let value: StoredValue?
       if header.isChunked {
         guard
-          try isAlive(header, in: record, at: start, snapshot, hash: place.hash),
+          try isAlive(header, in: record, at: start, snapshot, hash: place.hash, search),
           let payload = try chunkedPayload(of: header, in: record, at: start, key, snapshot)
         else { continue }
-        if known != 0, header.commitVersion == known { return .unchanged }
+        if search.known != 0, header.commitVersion == search.known { return .unchanged }
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
         let tags = header.tags(in: record, at: start)
         value =
@@ -138,10 +146,9 @@ extension StoreCore {
           if !header.isIntact(contentHash: hashed) { damage = .wrongChecksum(header) }
           continue
         }
-        guard try isAlive(header, in: record, at: start, snapshot, hash: place.hash) else {
-          return .absent
-        }
-        if known != 0, header.commitVersion == known { return .unchanged }
+        guard try isAlive(header, in: record, at: start, snapshot, hash: place.hash, search)
+        else { return .absent }
+        if search.known != 0, header.commitVersion == search.known { return .unchanged }
         value = StoredValue(
           copying: header, in: record, at: start, keyHash: XXH64.hash(key.bytes))
         if value != nil, !header.isAbsent {
@@ -216,9 +223,11 @@ extension StoreCore {
   @inline(__always)
   func isAlive(
     _ header: EntryHeader, in record: RawSpan, at offset: Int, _ snapshot: borrowing Snapshot,
-    hash: UInt64
+    hash: UInt64, _ search: EntrySearch = EntrySearch()
   ) throws -> Bool {
-    if isExpired(header, hash: hash, snapshot.generation) { return false }
+    if isExpired(header, hash: hash, snapshot.generation) {
+      guard search.includesKept, header.keptUntil > options.clock.now() else { return false }
+    }
     if header.isTagged, try snapshot.isRemovedByTag(header, in: record, at: offset) {
       return false
     }

@@ -56,6 +56,10 @@ package struct StoredValue: Sendable {
   package let expires: Int64
   /// The lifetime of a sliding expiration in milliseconds, or zero.
   package let lifetime: Int64
+  /// The time in milliseconds for which the entry is kept after its expiration, for a refresh.
+  let kept: Int64
+  /// The time in milliseconds that the computation of the value took, or zero.
+  package let computeTime: UInt32
   /// The hashes of the tags.
   package let tags: [UInt64]
   package let isPinned: Bool
@@ -65,19 +69,21 @@ extension StoredValue {
   init(_ payload: [UInt8], _ header: EntryHeader, tags: [UInt64]) {
     self.init(
       payload: payload, codec: header.codec, commitVersion: header.commitVersion,
-      created: header.created, expires: header.expires, lifetime: header.lifetime, tags: tags,
-      isPinned: header.isPinned)
+      created: header.created, expires: header.expires, lifetime: header.lifetime,
+      kept: header.kept, computeTime: header.computeTime, tags: tags, isPinned: header.isPinned)
   }
 }
 
 extension StoreCore {
   /// Reads a key from the store (R1 to R3 of the protocol).
   ///
-  /// - Parameter known: The commit version of the entry that the caller has decoded, or zero. If it
-  ///   is still the same entry, nothing is copied.
+  /// - Parameters:
+  ///   - known: The commit version of the entry that the caller has decoded, or zero. If it is still the
+  ///     same entry, nothing is copied.
+  ///   - includesKept: Whether an expired entry that is kept for a refresh is found as well.
   /// - Throws: ``StoreError``.
   package func lookup(
-    _ key: EncodedKey, in space: NamespaceHandle, known: UInt64 = 0
+    _ key: EncodedKey, in space: NamespaceHandle, known: UInt64 = 0, includesKept: Bool = false
   ) throws -> Lookup {
     let generation = try generation()
     let ((hash, number), found) = key.bytes.withRawSpan { bytes in
@@ -91,7 +97,9 @@ extension StoreCore {
       return Lookup(
         outcome: .found(value), hash: hash, readVersion: readVersion, generation: generation)
     }
-    return try lookup(key, in: space, known: known, at: (generation, hash, number))
+    return try lookup(
+      key, in: space, .init(known: known, includesKept: includesKept),
+      at: (generation, hash, number))
   }
 
   /// Returns only the payload of a key, or `nil`. Pending writes of this process override the
@@ -122,7 +130,7 @@ extension StoreCore {
     }
     if let found { return found }
     return try Self.payload(
-      of: lookup(EncodedKey(text), in: space, known: 0, at: (generation, hash, number)), in: space)
+      of: lookup(EncodedKey(text), in: space, .init(), at: (generation, hash, number)), in: space)
   }
 
   private static func payload(of lookup: Lookup, in space: NamespaceHandle) throws -> [UInt8]? {
@@ -138,7 +146,7 @@ extension StoreCore {
   /// - Parameter place: The generation in which the caller computed the hash and the namespace
   ///   identifier.
   private func lookup(
-    _ key: EncodedKey, in space: NamespaceHandle, known: UInt64,
+    _ key: EncodedKey, in space: NamespaceHandle, _ search: EntrySearch,
     at place: (generation: Generation, hash: UInt64, number: UInt32)
   ) throws -> Lookup {
     // The snapshot that was read last, for the report of a damaged entry.
@@ -158,7 +166,7 @@ extension StoreCore {
         let outcome: Lookup.Outcome
         do {
           outcome = try find(
-            key, at: found, in: space, snapshot, known: known, readVersion: readVersion)
+            key, at: found, in: space, snapshot, search, readVersion: readVersion)
         } catch let damage as DamagedEntry {
           last = result(.unreadable(damage.text))
           throw damage
@@ -183,7 +191,7 @@ extension StoreCore {
         let place = space.place(of: key, in: snapshot.generation)
         do {
           let outcome = try find(
-            key, at: place, in: space, snapshot, known: 0, readVersion: snapshot.readVersion)
+            key, at: place, in: space, snapshot, .init(), readVersion: snapshot.readVersion)
           return Lookup(
             outcome: outcome, hash: place.hash, readVersion: snapshot.readVersion,
             generation: snapshot.generation)

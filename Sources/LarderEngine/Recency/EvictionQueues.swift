@@ -108,8 +108,8 @@ package struct EvictionQueues {
     // An entry that leaves the head of a queue and stays has a lower count of uses. A memory tier
     // notices that only when the use clock advances.
     let part = max(count / 8, 64)
-    let before = table.queueWord(Word.smallFirst.rawValue) &+ table.queueWord(Word.mainFirst.rawValue)
-    if (small.first &+ main.first) / part != before / part { table.renewUses() }
+    let firsts = [Word.smallFirst, .mainFirst].map { table.queueWord($0.rawValue) }
+    if (small.first &+ main.first) / part != (firsts[0] &+ firsts[1]) / part { table.renewUses() }
     set(.smallFirst, small.first)
     set(.smallEnd, small.end)
     set(.mainFirst, main.first)

@@ -37,7 +37,7 @@ extension StoreTransaction {
 
   /// Records the expiration time of an entry that the transaction stores.
   mutating func addExpiry(of header: EntryHeader, hash: UInt64) throws {
-    let expires = header.expires
+    let expires = header.keptUntil
     guard expires != EntryHeader.never else { return }
     // X1. Zero is lower than any time, and stays.
     if expires < generation.table.earliestExpiry { generation.table.earliestExpiry = expires }
@@ -77,7 +77,7 @@ extension StoreTransaction {
         return true
       }
       let removed = try removeItems(hash: first.hash, .expired) { [generation, now] item in
-        item.header.expires == first.expires
+        item.header.keptUntil == first.expires
           && generation.table.isExpired(item.header, hash: first.hash, at: now)
       }
       expired += UInt64(removed)

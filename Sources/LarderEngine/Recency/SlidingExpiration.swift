@@ -92,17 +92,19 @@ extension StoreTransaction {
   /// - Returns: Whether there were such entries.
   mutating func renewSliding(_ hash: UInt64, expires: Int64) throws -> Bool {
     let items = try readableItems(hash: hash)
-    guard items.contains(where: { $0.header.expires == expires }) else { return false }
+    guard items.contains(where: { $0.header.keptUntil == expires }) else { return false }
     var record: [UInt8] = []
     var renewed: [EntryHeader] = []
     for item in items {
       var header = item.header
       let bytes = try bytes(of: item, hash: hash)
-      guard header.expires == expires else {
+      guard header.keptUntil == expires else {
         record += bytes
         continue
       }
-      header.expires = generation.table.deadline(of: header, hash: hash, at: now)
+      if header.lifetime != 0 {
+        header.expires = generation.table.deadline(of: header, hash: hash, at: now)
+      }
       guard let content = try verifiedContent(of: item, hash: hash),
         let tags = try tags(of: item, hash: hash)
       else { continue }
@@ -113,9 +115,9 @@ extension StoreTransaction {
       record += bytes[header.contentOffset...]
       renewed.append(header)
     }
-    guard renewed.count == items.count(where: { $0.header.expires == expires }) else {
+    guard renewed.count == items.count(where: { $0.header.keptUntil == expires }) else {
       // A damaged entry cannot be written with another time.
-      try removeItems(hash: hash, .damaged) { $0.header.expires == expires }
+      try removeItems(hash: hash, .damaged) { $0.header.keptUntil == expires }
       return true
     }
     try transaction.remove(

@@ -45,7 +45,7 @@ extension StoreCore {
       let place = space.place(of: key, in: snapshot.generation)
       guard
         case .found(let value) = try find(
-          key, at: place, in: space, snapshot, known: 0, readVersion: snapshot.readVersion)
+          key, at: place, in: space, snapshot, .init(), readVersion: snapshot.readVersion)
       else { return nil }
       let tick = snapshot.generation.table.lastUse(hash: place.hash)
       return max(value.created, SharedTable.milliseconds(ofTick: tick))

@@ -12,6 +12,10 @@ package struct EntryAttributes: Sendable {
   package var isPinned: Bool
   /// Whether the entry says that its key is known to have no value.
   package var isAbsent: Bool
+  /// The time in milliseconds for which the entry is kept after its expiration, for a refresh.
+  package var kept: Int64 = 0
+  /// The time in milliseconds that the computation of the value took, or zero.
+  package var computeTime: UInt32 = 0
 
   package init(
     _ expiration: Expiration = .never, tags: [String] = [], isPinned: Bool = false,

@@ -1,0 +1,34 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderSystem
+import LarderTesting
+
+extension Peer {
+  /// Gets a value that lives for a second and is served stale for a minute. A computation leaves a file
+  /// in the directory `log`, and ends when there is a file "go".
+  func refresh(_ words: [Substring]) throws -> String {
+    let (key, text, log) = (try number(words[0]), String(words[1]), String(words[2]))
+    let cache = try numbers
+    let outcome = Outcome<String>()
+    Task.detached {
+      let result: Result<String, any Error>
+      do {
+        let value = try await cache.value(
+          forKey: key, expires: .after(.seconds(1)), refresh: Refresh(staleFor: .seconds(60))
+        ) {
+          try TestFiles.write([1], to: "\(log)/\(text)-\(ProcessIdentity.pid)")
+          while !TestFiles.exists("\(log)/go") { try await Task.sleep(for: .milliseconds(2)) }
+          return text
+        }
+        result = .success(value)
+      } catch {
+        result = .failure(error)
+      }
+      outcome.set(result)
+    }
+    return "value \(try outcome.wait())"
+  }
+}
