@@ -258,6 +258,16 @@ final class GenerationWriter {
       try transaction!.remove(
         key: ExpiryKey.key(expires: header.keptUntil, hash: hash), in: expiries)
     }
+    let isLastOfSpace = !all.contains {
+      $0.offset != offset && $0.header.namespace == header.namespace
+        && $0.header.epoch == header.epoch
+    }
+    if spaces[name]!.record.index != 0, isLastOfSpace {
+      try transaction!.remove(
+        key: StoreTransaction.memberKey(
+          header.namespace, index: spaces[name]!.record.index, epoch: header.epoch, hash: hash),
+        in: tables.members)
+    }
     record.removeSubrange(offset..<(offset + header.storedLength))
     if record.isEmpty {
       try transaction!.remove(key: hash, in: entries)

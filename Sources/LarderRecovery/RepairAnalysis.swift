@@ -109,11 +109,13 @@ final class RepairAnalysis {
 
   private func checkEntries() throws {
     var (ownedChunks, deadlines) = (SetFingerprint(), SetFingerprint())
+    var members = SetFingerprint()
     try salvage.forEachRecord { found in
       if found.isEmpty { lostRecords += 1 }
       for expires in Set(found.map(\.header.keptUntil)) where expires != EntryHeader.never {
         deadlines.add(ExpiryKey.key(expires: expires, hash: found[0].hash))
       }
+      for key in Set(found.compactMap { memberKey($0) }) { members.add(key) }
       for item in found {
         for id in item.chunks?.ids ?? 0..<0 { ownedChunks.add(id) }
         check(item)
@@ -133,7 +135,22 @@ final class RepairAnalysis {
         "there are \(salvage.storedDeadlines.count) deadlines; the entries have "
           + "\(deadlines.count), not the same")
     }
+    if members != salvage.storedMembers {
+      findings.add(
+        .warning, "members",
+        "there are \(salvage.storedMembers.count) records of indexes of namespaces; the entries have "
+          + "\(members.count), not the same")
+    }
     checkBooks()
+  }
+
+  private func memberKey(_ item: StoreSalvage.Found) -> [UInt8]? {
+    let header = item.header
+    guard let record = salvage.spaces[header.namespace]?.record, record.hasMaximum else {
+      return nil
+    }
+    return StoreTransaction.memberKey(
+      header.namespace, index: record.index, epoch: header.epoch, hash: item.hash)
   }
 
   private func check(_ item: StoreSalvage.Found) {

@@ -48,6 +48,8 @@ final class StoreSalvage {
   /// The contents of the tables of chunks and expiration times.
   private(set) var storedChunks = SetFingerprint()
   private(set) var storedDeadlines = SetFingerprint()
+  /// The indexes of namespaces with a maximum.
+  private(set) var storedMembers = SetFingerprint()
   /// The removals by tag, by the hash of the tag.
   private var removals: [UInt64: TagRecord] = [:]
   /// Whether a removal by tag may be missing.
@@ -68,6 +70,7 @@ final class StoreSalvage {
     try readRecords(of: .olderMain)
     try indexChunks()
     try readDeadlines()
+    try readMembers()
     try findEpochs()
     try readObjects()
   }
@@ -136,6 +139,24 @@ final class StoreSalvage {
     var deadlines = SetFingerprint()
     try reader.forEachNode(of: .table(Generation.expiriesName)) { deadlines.add($0.key) }
     storedDeadlines = deadlines
+  }
+
+  private func readMembers() throws {
+    var members = SetFingerprint()
+    let spaces = spaces
+    try reader.forEachNode(of: .table(Generation.membersName)) { node in
+      let (number, index) = node.key.withRawSpan { key in
+        (
+          key.integer(at: 0, as: UInt32.self)?.byteSwapped ?? 0,
+          key.integer(at: 4, as: UInt32.self)?.byteSwapped
+        )
+      }
+      // Records of old indexes have no meaning.
+      if let record = spaces[number]?.record, record.hasMaximum, record.index == index {
+        members.add(node.key)
+      }
+    }
+    storedMembers = members
   }
 
   private func readRemovals() throws {

@@ -338,11 +338,11 @@ extension StoreCore {
   /// - Parameter check: Throws if the transaction must not make the change.
   func putMeta(
     in generation: Generation,
-    requiring check: (borrowing StoreTransaction) throws -> Void = { _ in },
+    requiring check: (inout StoreTransaction) throws -> Void = { _ in },
     _ change: (inout StoreMeta) -> Void
   ) throws {
     _ = try transact(in: generation) { transaction in
-      try check(transaction)
+      try check(&transaction)
       var meta = generation.meta
       meta.update(from: generation.table)
       change(&meta)

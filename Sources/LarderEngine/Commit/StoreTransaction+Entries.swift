@@ -170,6 +170,7 @@ extension StoreTransaction {
       $0.bytes = 0
       $0.entries = 0
     }
+    try noteRemoval(of: TagRecord.cleared, in: number)
     clearedNamespaces.append(number)
     raisesFloor = true
     generation.table.cancelLeases(namespace: number)

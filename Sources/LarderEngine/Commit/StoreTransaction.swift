@@ -171,7 +171,7 @@ public struct StoreTransaction: ~Copyable {
   }
 
   /// Returns the identifier of a namespace. Assigns one if it has none.
-  mutating func number(of space: NamespaceHandle) throws -> UInt32 {
+  package mutating func number(of space: NamespaceHandle) throws -> UInt32 {
     let known = space.number(in: generation)
     if known != 0 { return known }
     if let found = newNumbers.first(where: { $0.0 === space }) { return found.1 }
@@ -212,7 +212,9 @@ public struct StoreTransaction: ~Copyable {
   }
 
   @inline(__always)
-  mutating func changeNamespace(_ number: UInt32, _ body: (inout NamespaceRecord) -> Void) throws {
+  package mutating func changeNamespace(
+    _ number: UInt32, _ body: (inout NamespaceRecord) -> Void
+  ) throws {
     try epoch(number)
     namespaces.change(number, body)
   }

@@ -93,6 +93,9 @@ extension StoreNamespace {
   /// is killed before, either the maximum does not hold yet, or each later write in the namespace
   /// evicts up to a thousand entries until it fits. Limits that the namespace has already cost nothing.
   ///
+  /// A minimum counts bytes: it does not keep a store above its entry budget. A cache that starts empty
+  /// after damage has no limits of namespaces, so a program sets them when it opens the store.
+  ///
   /// - Parameter limits: The new limits, all of which replace the namespace's.
   /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a minimum above the maximum, for
   ///   minimums of all namespaces whose sum is above the budget of the store, and for values out of
@@ -125,7 +128,8 @@ extension StoreCore {
     _ = try change(of: space) { transaction, number in
       try transaction.requireMinimums(with: limits.minimum, of: number)
       let record = try transaction.namespaceRecord(number)
-      if NamespaceLimits(record) == limits {
+      // Without a maximum, the index of a call that was killed is not needed.
+      if NamespaceLimits(record) == limits, limits.hasMaximum || record.index == 0 {
         index.set(.success(nil))
         return true
       }

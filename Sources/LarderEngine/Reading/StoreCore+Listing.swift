@@ -124,19 +124,25 @@ extension StoreCore {
       ?? namespaces().map { namespace in
         try NamespaceHandle(name: String(decoding: namespace.record.name, as: UTF8.self))
       }
-    try runExclusively { core in
+    let label: UInt64 = try runExclusively { core in
       try core.withGeneration { generation in
-        _ = try core.transact(in: generation) { transaction in
+        try core.transact(in: generation) { transaction in
           for space in names { try transaction.clear(space) }
-        }
+          return transaction.commitVersion
+        }.result
       }
     }
-    // The sweep uses bounded transactions, so that other writers can run between them.
+    // The sweep uses bounded transactions, so that other writers can run between them. If this process
+    // is killed, the store's thread of another one sweeps.
     var position: UInt64? = 0
     while let start = position {
       position = try runExclusively { core in
         try core.withGeneration { generation in
-          try core.transact(in: generation) { try $0.sweep(from: start, limit: 1000) }.result
+          try core.transact(in: generation) { transaction in
+            let next = try transaction.sweep(from: start, limit: 1000)
+            if next == nil { try transaction.forgetClears(upTo: label) }
+            return next
+          }.result
         }
       }
     }

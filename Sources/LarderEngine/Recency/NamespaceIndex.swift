@@ -89,7 +89,7 @@ extension StoreTransaction {
     of number: UInt32, from start: UInt64, pinned: inout StoreTotals.Sum
   ) throws -> UInt64? {
     var next: UInt64?
-    var found: [(header: EntryHeader, hash: UInt64)] = []
+    var found: [(header: EntryHeader, offset: Int, hash: UInt64)] = []
     do {
       var cursor = try Cursor(over: generation.entries, in: transaction)
       var more = try cursor.move(atLeast: start)
@@ -103,7 +103,7 @@ extension StoreTransaction {
         count += 1
         for item in (try? Record.items(in: cursor.currentValue)) ?? []
         where item.header.namespace == number {
-          found.append((item.header, hash))
+          found.append((item.header, item.offset, hash))
         }
         more = try cursor.moveToNext()
       }
@@ -112,7 +112,9 @@ extension StoreTransaction {
     if !found.isEmpty { force() }
     for item in found {
       try addMember(item.header, hash: item.hash)
-      if item.header.isPinned { pinned.add(item.header) }
+      if item.header.isPinned, try isVisible(item.header, at: item.offset, hash: item.hash) {
+        pinned.add(item.header)
+      }
     }
     return next
   }
@@ -152,17 +154,21 @@ extension StoreTransaction {
     guard namespaces.read(number, { $0.hasMaximum }) == true else { return }
     // A process that lowered the maximum was killed before the namespace fitted it.
     let wasOver = before.isOver(adding: 0, entries: 0)
-    var count = 0
+    func hasGrown(_ now: NamespaceRecord) -> Bool {
+      now.bytes + UInt64(cost) > before.bytes || now.entries + 1 > before.entries
+    }
     if before.isOver(adding: cost, entries: 1), generation.table.earliestExpiry <= now {
       try removeExpired(limit: Self.expired)
     }
     while try namespaceRecord(number).isOver(adding: cost, entries: 1) {
       let removed = try evictMembers(of: number, adding: cost, entries: 1)
-      count += removed
-      if wasOver, count >= Self.step { break }
-      if removed > 0 { continue }
-      let now = try namespaceRecord(number)
-      if now.bytes + UInt64(cost) <= before.bytes, now.entries + 1 <= before.entries { break }
+      if wasOver { trimmed += removed }
+      let mayStay = try wasOver && !hasGrown(namespaceRecord(number))
+      // The rest is left to later writes: a transaction has room for a limited number of pages.
+      if mayStay, removed == 0 || trimmed >= Self.step { break }
+      // A damaged entry was removed and the namespace counted again.
+      let isOver = try namespaceRecord(number).isOver(adding: cost, entries: 1)
+      if removed > 0 || !isOver { continue }
       throw StoreError(
         .valueTooLarge, during: "set", path: generation.path,
         "The entry has \(ByteCount(bytes: cost)), which does not fit into the maximum of its "
@@ -296,7 +302,8 @@ extension StoreTransaction {
 
   /// Returns whether an eviction for the budget of the store spares an entry: its namespace would have
   /// less than its guaranteed minimum without it. The namespace that is written to may replace its own
-  /// entries, and entries that no process can see are not spared.
+  /// entries, and entries that no process can see are not spared. As a last resort, a minimum of bytes
+  /// does not keep a store above its entry budget.
   mutating func isGuaranteed(_ header: EntryHeader, at offset: Int, hash: UInt64) throws -> Bool {
     try epoch(header.namespace)
     return try mayBeGuaranteed(header) && isVisible(header, at: offset, hash: hash)
@@ -304,7 +311,9 @@ extension StoreTransaction {
 
   /// Returns whether an entry is guaranteed if it is visible. The record of its namespace is cached.
   func mayBeGuaranteed(_ header: EntryHeader) -> Bool {
-    guard header.namespace != writing else { return false }
+    guard header.namespace != writing, !(takesFromMinimums && isOverEntries(adding: 1)) else {
+      return false
+    }
     return namespaces.read(header.namespace) {
       $0.isGuaranteed(header, isLastResort: takesFromMinimums)
     } ?? false

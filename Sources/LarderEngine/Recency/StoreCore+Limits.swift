@@ -109,12 +109,14 @@ extension StoreCore {
           meta.budget = limits.budget
           meta.entryBudget = limits.entryBudget
           meta.policyCode = limits.policyCode
-          // Under the writer lock, so that the words of two setters are not mixed.
-          old = Limits(table)
+          // Under the writer lock, so that the words of two setters are not mixed. The transaction may
+          // run again after a failure.
+          if Limits(table) != limits { old = Limits(table) }
           limits.publish(in: table)
         }
       } catch {
-        old?.publish(in: table)
+        // Unless another process has set others since.
+        if let old, Limits(table) == limits { old.publish(in: table) }
         throw error
       }
     }

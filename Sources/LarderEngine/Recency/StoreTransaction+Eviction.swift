@@ -19,7 +19,8 @@ internal import LarderSystem
 //     less, otherwise it is evicted.
 //
 // A number of such steps finds a victim; after that the first entry of the main queue is one, used
-// or not. So the work for an insert is bounded.
+// or not. So the work for an insert is bounded, except where guaranteed minimums have most of the
+// entries: then samples, and in the end all entries, are searched for one that may go.
 //
 // `.sampledLRU` evicts the least recently used entries of a random sample. Entries are ordered by a
 // keyed hash, so the neighbours of a random position are a random sample, and one cursor reads them
@@ -56,26 +57,32 @@ extension StoreTransaction {
   ///
   /// - Throws: ``StoreError/Code/valueTooLarge`` if no entries are left that may be evicted.
   package mutating func makeRoomForObjects() throws {
-    guard isOver(adding: 0, entries: 0), totals.charged > storedTotals.charged else { return }
+    guard isOver(adding: 0, entries: 0, countsEntries: false),
+      totals.charged > storedTotals.charged
+    else { return }
     try makeRoom(for: 0, entries: 0)
   }
 
   private mutating func makeRoom(for cost: Int, entries: UInt64) throws {
     let (budget, limit, entryBudget) = (budget, byteLimit, entryBudget)
+    // Objects are no entries: an entry budget says nothing about them.
+    let isOfEntry = entries > 0
     try removeExpired(limit: 256) { totals in
       budget > 0 && totals.charged + UInt64(cost) > limit
-        || entryBudget > 0 && totals.entries + entries > entryBudget
+        || isOfEntry && entryBudget > 0 && totals.entries + entries > entryBudget
     }
     // A process that lowered a budget was killed before the store fitted it. Objects are counted by now.
-    let before = entries > 0 ? totals : storedTotals
-    let wasOver = entries > 0 ? isOver(adding: 0, entries: 0) : budget > 0 && before.charged > limit
+    let before = isOfEntry ? totals : storedTotals
+    let wasOver = isOfEntry ? isOver(adding: 0, entries: 0) : budget > 0 && before.charged > limit
     func hasGrown(_ now: StoreTotals) -> Bool {
       now.charged + UInt64(cost) > before.charged
-        || entries > 0 && now.entries + entries > before.entries
+        || isOfEntry && now.entries + entries > before.entries
     }
     var emptyRounds = 0
     defer { takesFromMinimums = false }
-    while isOver(adding: cost, entries: entries), totals.entries > totals.pinned.entries {
+    while isOver(adding: cost, entries: entries, countsEntries: isOfEntry),
+      totals.entries > totals.pinned.entries
+    {
       takesFromMinimums = emptyRounds >= Self.sparingRounds
       let count = try evict(
         wanted: victims(adding: cost, entries: entries), round: emptyRounds,
@@ -93,7 +100,9 @@ extension StoreTransaction {
         break
       }
     }
-    if isOver(adding: cost, entries: entries), !wasOver || hasGrown(totals) {
+    if isOver(adding: cost, entries: entries, countsEntries: isOfEntry),
+      !wasOver || hasGrown(totals)
+    {
       throw try noRoom(for: cost)
     }
     try fault(throwing: .afterEviction)
@@ -162,9 +171,14 @@ extension StoreTransaction {
   private var byteLimit: UInt64 { budget + (Mutant.budgetOffByOne.isActive ? 1 : 0) }
 
   /// Returns whether entries of this number and cost exceed a budget.
-  private func isOver(adding cost: Int, entries: UInt64) -> Bool {
+  private func isOver(adding cost: Int, entries: UInt64, countsEntries: Bool = true) -> Bool {
     budget > 0 && totals.charged + UInt64(cost) > byteLimit
-      || entryBudget > 0 && totals.entries + entries > entryBudget
+      || countsEntries && isOverEntries(adding: entries)
+  }
+
+  /// Returns whether this number of entries exceeds the entry budget.
+  func isOverEntries(adding entries: UInt64) -> Bool {
+    entryBudget > 0 && totals.entries + entries > entryBudget
   }
 
   /// Returns how many entries of the average size have to go, within the limit of one sample.

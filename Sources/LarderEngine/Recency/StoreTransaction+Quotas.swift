@@ -88,7 +88,7 @@ extension StoreTransaction {
 
   /// Throws if the pinned entries do not fit into their share of other budgets, or the minimums of the
   /// namespaces into the budget; zero means no budget.
-  func requireQuotas(fit budget: UInt64, entryBudget: UInt64) throws {
+  mutating func requireQuotas(fit budget: UInt64, entryBudget: UInt64) throws {
     let minimums = try sumOfMinimums()
     if budget > 0, minimums > budget {
       throw StoreError(
@@ -96,10 +96,12 @@ extension StoreTransaction {
         "The minimums of the namespaces are \(ByteCount(bytes: Int(clamping: minimums))), more than a "
           + "budget of \(ByteCount(bytes: Int(clamping: budget))). Lower them first.")
     }
-    let isOver =
-      budget > 0 && totals.pinned.bytes > budget / Self.pinnedShare
-      || entryBudget > 0 && totals.pinned.entries > entryBudget / Self.pinnedShare
-    if isOver {
+    func isOver(_ pinned: StoreTotals.Sum) -> Bool {
+      budget > 0 && pinned.bytes > budget / Self.pinnedShare
+        || entryBudget > 0 && pinned.entries > entryBudget / Self.pinnedShare
+    }
+    if isOver(totals.pinned) { try removeDeadPins() }
+    if isOver(totals.pinned) {
       throw StoreError.pinLimitReached(
         totals.pinned, adding: 0, during: "setLimits", path: generation.path)
     }

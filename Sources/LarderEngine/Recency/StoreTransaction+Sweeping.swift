@@ -50,33 +50,39 @@ extension StoreTransaction {
     return next
   }
 
+  private func namespaceNumbers() throws -> [UInt32] {
+    var numbers: [UInt32] = []
+    var cursor = try Cursor(over: .main, in: transaction)
+    var more = try cursor.move(atLeast: Array("i:".utf8))
+    while more, let number = NamespaceRecord.number(ofKey: cursor.currentKey) {
+      numbers.append(number)
+      more = try cursor.moveToNext()
+    }
+    return numbers
+  }
+
   /// Recounts all totals, after damage that the stored counters do not include.
   mutating func recount() throws {
     var counted = StoreTotals()
     var live: [UInt32: (bytes: UInt64, entries: UInt64)] = [:]
     var epochs: [UInt32: UInt32] = [:]
-    var numbers: Set<UInt32> = []
-    for pass in 0..<2 {
-      do {
-        var cursor = try Cursor(over: generation.entries, in: transaction)
-        var more = try cursor.moveToFirst()
-        while more {
-          for item in (try? Record.items(in: cursor.currentValue)) ?? [] {
-            let header = item.header
-            if pass == 0 {
-              numbers.insert(header.namespace)
-            } else {
-              counted.add(header)
-              if epochs[header.namespace] == header.epoch {
-                live[header.namespace, default: (0, 0)].bytes += UInt64(header.cost)
-                live[header.namespace, default: (0, 0)].entries += 1
-              }
-            }
+    // Also of namespaces that have lost their last entry.
+    let numbers = try namespaceNumbers()
+    for number in numbers { epochs[number] = try epoch(number) }
+    do {
+      var cursor = try Cursor(over: generation.entries, in: transaction)
+      var more = try cursor.moveToFirst()
+      while more {
+        for item in (try? Record.items(in: cursor.currentValue)) ?? [] {
+          let header = item.header
+          counted.add(header)
+          if epochs[header.namespace] == header.epoch {
+            live[header.namespace, default: (0, 0)].bytes += UInt64(header.cost)
+            live[header.namespace, default: (0, 0)].entries += 1
           }
-          more = try cursor.moveToNext()
         }
+        more = try cursor.moveToNext()
       }
-      if pass == 0 { for number in numbers { epochs[number] = try epoch(number) } }
     }
     totals.bytes = counted.bytes
     totals.entries = counted.entries

@@ -76,6 +76,9 @@ package struct TagRecord: Sendable, Hashable {
     return bytes
   }
 
+  /// The hash under which the removals of namespaces are recorded, which no tag has.
+  static var cleared: UInt64 { 0 }
+
   /// Adds a removal, which replaces the earlier ones that it includes.
   mutating func add(_ removal: Removal) {
     removals.removeAll { removal.namespace == 0 || $0.namespace == removal.namespace }
@@ -145,14 +148,29 @@ extension StoreTransaction {
     let hash = Tag.hash(tag, secret: generation.meta.secret)
     var namespace: UInt32 = 0
     if let space { namespace = try number(of: space) }
+    try noteRemoval(of: hash, in: namespace)
+    if !Mutant.tagUnstamped.isActive { touch(hash: hash) }
+    hasWrittenEntries = true
+  }
+
+  /// Records a removal of the entries with a tag, so that they are deleted later.
+  mutating func noteRemoval(of hash: UInt64, in namespace: UInt32) throws {
     tagRemovals += 1
     var record = try withSnapshot { try $0.tagRecord(hash) } ?? TagRecord()
     record.add(.init(label: commitVersion, order: tagRemovals, namespace: namespace))
     try record.bytes(tag: hash).withRawSpan { bytes throws(LMDBError) in
       try transaction.put(bytes, forKey: hash, in: generation.tags)
     }
-    if !Mutant.tagUnstamped.isActive { touch(hash: hash) }
-    hasWrittenEntries = true
+  }
+
+  /// Deletes the record of cleared namespaces, if their entries were deleted and none was cleared after
+  /// `label`.
+  mutating func forgetClears(upTo label: UInt64) throws {
+    guard let record = try withSnapshot({ try $0.tagRecord(TagRecord.cleared) }),
+      record.newest <= label
+    else { return }
+    try transaction.remove(key: TagRecord.cleared, in: generation.tags)
+    force()
   }
 
   /// Returns whether a computation that began with a snapshot may store an entry with these tags: none

@@ -6,7 +6,10 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-// THE DELETION OF ENTRIES THAT WERE REMOVED BY TAG
+// THE DELETION OF ENTRIES THAT WERE REMOVED TOGETHER
+//
+// A removal by tag, and the clear of a namespace, which is recorded as the removal of a tag that no
+// entry has, leave their entries in the file.
 //
 // The store's thread of a process that has written visits all entries in steps (a pass), deletes
 // those that are removed, and after the last step deletes the records of the removals that all its
