@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-public import LarderEngine
+internal import LarderEngine
 
 #if canImport(Glibc)
   internal import Glibc

@@ -6,7 +6,7 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// The indexes of namespaces with a maximum.
+/// The indexes of namespaces with a maximum, and the change log.
 extension StoreVerification {
   /// Records which records of indexes the entries of a hash must have.
   mutating func expectMembers(_ items: [RecordEntry], _ hash: UInt64) {
@@ -37,6 +37,33 @@ extension StoreVerification {
         .warning, "members",
         "there are \(storedMembers.count) records of indexes of namespaces; the entries have "
           + "\(expectedMembers.count), not the same")
+    }
+  }
+
+  /// Checks the records of the change log.
+  mutating func checkChanges(
+    _ transaction: borrowing ReadTransaction, _ totals: StoreTotals, newest: UInt64
+  ) throws {
+    let stored = try transaction.statistics(of: generation.changes).entries
+    let expected = min(totals.changeCount, totals.changeCapacity)
+    if UInt64(stored) != expected {
+      find(.warning, "changes", "there are \(stored) records; \(expected) are counted")
+    }
+    var last: UInt64 = 0
+    for number in (totals.changeCount - min(totals.changeCount, expected))..<totals.changeCount {
+      guard
+        let bytes = try transaction.value(
+          forKey: number % max(totals.changeCapacity, 1), in: generation.changes),
+        let record = ChangeRecord(bytes)
+      else {
+        find(.warning, "changes", "record \(number) is missing or damaged")
+        continue
+      }
+      let versions = max(last + 1, totals.changeStart)...max(newest, last + 1, totals.changeStart)
+      if !versions.contains(record.commitVersion) {
+        find(.warning, "changes", "record \(number) is of another commit")
+      }
+      last = record.commitVersion
     }
   }
 }

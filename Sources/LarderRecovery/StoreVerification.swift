@@ -157,7 +157,7 @@ struct StoreVerification {
     try checkDeadlines(snapshot.transaction)
     try checkTags(snapshot.transaction)
     try checkMembers(snapshot.transaction)
-    try checkBooks(snapshot.transaction, budget: budget)
+    try checkBooks(snapshot.transaction, budget: budget, newest: snapshot.commitVersion)
   }
 
   // MARK: Loops
@@ -321,7 +321,7 @@ struct StoreVerification {
   }
 
   private mutating func checkBooks(
-    _ transaction: borrowing ReadTransaction, budget: UInt64
+    _ transaction: borrowing ReadTransaction, budget: UInt64, newest: UInt64
   ) throws {
     guard
       let bytes = try transaction.value(forKey: StoreTotals.key, in: .main),
@@ -330,6 +330,7 @@ struct StoreVerification {
       find(.error, "totals", "the record is missing or damaged")
       return
     }
+    try checkChanges(transaction, totals, newest: newest)
     if totals.bytes != all.bytes || totals.entries != all.entries {
       find(
         .error, "totals",

@@ -138,7 +138,7 @@ import Testing
       transaction.force()
     }
     #expect(try store!.verify().map(\.place) == ["members"])
-    try store!.close()
+    store!.close()
     store = nil
     #expect(try SharedStore.repair(at: path).outcome == .repaired)
     store = try open()

@@ -87,6 +87,9 @@ extension Peer {
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
     case "refresh": return try refresh(words)
+    case "announce":
+      for number in 0... { try texts.setValue("x", forKey: "\(words[0]):\(number)") }
+      return "over"
     case "starve": return try starve(number(words[0]), String(words[1]))
     case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "barrier",
       "lead":

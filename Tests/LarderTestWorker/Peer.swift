@@ -65,7 +65,7 @@ final class Peer {
   var numbers: PersistentCache<Int, String> {
     get throws { try openedNumbers ?? refuse("open a store first") }
   }
-  private var texts: PersistentCache<String, String> {
+  var texts: PersistentCache<String, String> {
     get throws { try openedTexts ?? refuse("open a store first") }
   }
 

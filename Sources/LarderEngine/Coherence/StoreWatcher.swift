@@ -11,8 +11,11 @@ internal import Synchronization
 // stamp slots contains a newer commit version, from any process. Every writer advances the wake-up
 // word in the shared-memory table after its commit. One thread of this process sleeps on that word,
 // checks the slots of all observers, and wakes the observers whose slots changed. The word is only
-// a hint: the slots decide. The sleep is bounded, so a lost wake-up costs a tenth of a second and
-// never a change.
+// a hint: the slots decide. While a slot is ahead of its observer, the sleep lasts a tenth of a second.
+// Otherwise it lasts long: the store's thread, which wakes once a second in any case, looks whether an
+// observer has missed anything, as the commit of a writer that was killed before it advanced the word.
+// So a lost wake-up costs about a second and never a change, and a process that waits wakes once a
+// second.
 //
 // Slots are stamped before the commit; the word is advanced after it. So a slot that is ahead of
 // the observer's version counts at once only if the word has changed since the observer read it.
@@ -42,6 +45,7 @@ final class StoreWatcher: Sendable {
   private let state = Mutex(State())
   private let hasWaiters = Event()
   private static let turnNanoseconds: Int64 = 100_000_000
+  private static let idleMilliseconds: Int64 = 10_000
 
   /// Adds an observer.
   ///
@@ -69,6 +73,7 @@ final class StoreWatcher: Sendable {
       return nil
     }
     if mustStart {
+      core.watchFiles()
       do {
         try OSThread.start { [self, core] in run(core) }
       } catch {
@@ -105,41 +110,65 @@ final class StoreWatcher: Sendable {
     if generation !== waiter.generation || table.isFenced { return true }
     if waiter.interest.isOver() { return true }
     if waiter.interest.deadline != .max, waiter.interest.deadline <= core.now { return true }
-    guard
-      waiter.slots.contains(where: {
-        table.minimumValidReadVersion(slot: $0) > waiter.commitVersion
-      })
-    else {
-      return false
-    }
+    guard isBehind(waiter, table) else { return false }
     return table.wakeWord != waiter.word
       || Clocks.monotonicNanoseconds() &- waiter.since
         >= UInt64(StoreWatcher.turnNanoseconds)
   }
 
+  /// Returns whether a slot of an observer, or the store of an observer without slots, contains a newer
+  /// commit version than it has read.
+  private func isBehind(_ waiter: Waiter, _ table: SharedTable) -> Bool {
+    if waiter.slots.isEmpty { return table.lastStamped > waiter.commitVersion }
+    return waiter.slots.contains {
+      table.minimumValidReadVersion(slot: $0) > waiter.commitVersion
+    }
+  }
+
+  /// Wakes the thread if an observer is ready.
+  func repeatWakeUp(_ core: StoreCore) {
+    guard let generation = try? core.generation() else { return }
+    let ready = state.withLock { state in
+      state.waiters.values.filter { isReady($0, generation, core) }.map(\.generation)
+    }
+    guard !ready.isEmpty else { return }
+    generation.table.advanceWakeWord()
+    // The thread may sleep on the word of an older generation.
+    for older in ready where older !== generation { older.table.advanceWakeWord() }
+  }
+
   private func run(_ core: StoreCore) {
     while true {
-      hasWaiters.wait(nanoseconds: 1_000_000_000)
+      hasWaiters.wait(nanoseconds: 60_000_000_000)
       hasWaiters.reset()
       while true {
         guard let generation = try? core.generation() else { return stop() }
         let word = generation.table.wakeWord
-        let (ready, isEmpty, isStopped, deadline): ([Waiter], Bool, Bool, Int64) = state.withLock {
+        let (ready, isEmpty, isStopped, pause): ([Waiter], Bool, Bool, Int64) = state.withLock {
           state in
           let ids = state.waiters.filter { isReady($0.value, generation, core) }.map(\.key)
           let ready = ids.compactMap { state.waiters.removeValue(forKey: $0) }
-          let deadline = state.waiters.values.lazy.map(\.interest.deadline).min() ?? .max
-          return (ready, state.waiters.isEmpty, state.isStopped, deadline)
+          let pause = longestPause(state, generation, core)
+          return (ready, state.waiters.isEmpty, state.isStopped, pause)
         }
         for waiter in ready { waiter.resume() }
         if isStopped { return }
         if isEmpty { break }
-        let turn = StoreWatcher.turnNanoseconds
-        let left = deadline == .max ? turn : max(deadline - core.now, 1)
-        generation.table.sleep(
-          whileWakeWordIs: word, nanoseconds: left < 100 ? left * 1_000_000 : turn)
+        generation.table.sleep(whileWakeWordIs: word, nanoseconds: pause)
       }
     }
+  }
+
+  /// Returns the time in nanoseconds after which the observers are checked although no process commits.
+  private func longestPause(_ state: State, _ generation: Generation, _ core: StoreCore) -> Int64 {
+    if state.waiters.values.contains(where: { isBehind($0, generation.table) }) {
+      return StoreWatcher.turnNanoseconds
+    }
+    let deadline = state.waiters.values.lazy.map(\.interest.deadline).min() ?? .max
+    let left = deadline == .max ? Self.idleMilliseconds : max(deadline - core.now, 1)
+    // An injected clock may advance at any time.
+    let longest = deadline == .max || core.options.clock.isSystem ? Self.idleMilliseconds : 100
+    return min(left, longest) * 1_000_000
   }
 }
 

@@ -22,7 +22,8 @@ internal import LarderSystem
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
 //       32 pinned bytes u64   40 pinned entries u64   48 bytes of negative entries u64
 //       56 negative entries u64   64 forgotten tags u64 (`TagSweep.swift`)   72 bytes of objects u64
-//       80 checksum u64
+//       80 change capacity u64   88 change start u64   96 change count u64 (`ChangeRecord.swift`)
+//      104 checksum u64
 //   "n:" + name       a namespace:
 //        0 number u32   4 checksum u32, also over the name
 //   "i:" + number     u32 big-endian: the namespace identifier:
@@ -37,7 +38,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 8
+  package static let version: UInt32 = 9
 
   package var version = StoreMeta.version
   package var durability: Durability
@@ -177,6 +178,12 @@ package struct StoreTotals: Sendable, Hashable {
   package var forgottenTags: UInt64 = 0
   /// The stored size of all objects, without those of dropped types.
   package var objectBytes: UInt64 = 0
+  /// The records of the change log (`ChangeRecord.swift`), or zero without one.
+  package var changeCapacity: UInt64 = 0
+  /// The first commit version in the change log.
+  package var changeStart: UInt64 = 0
+  /// The number of the next record of the change log.
+  package var changeCount: UInt64 = 0
 
   /// The bytes that count against the budget of the store.
   package var charged: UInt64 {
@@ -228,8 +235,8 @@ package struct StoreTotals: Sendable, Hashable {
   package init?(_ record: RawSpan) {
     guard
       record.byteCount >= StoreTotals.size,
-      let checksum: UInt64 = record.integer(at: 80),
-      XXH64.hash(record.slice(0..<80)!) == checksum
+      let checksum: UInt64 = record.integer(at: 104),
+      XXH64.hash(record.slice(0..<104)!) == checksum
     else { return nil }
     bytes = record.integer(at: 0)!
     entries = record.integer(at: 8)!
@@ -241,9 +248,12 @@ package struct StoreTotals: Sendable, Hashable {
     absent.entries = record.integer(at: 56)!
     forgottenTags = record.integer(at: 64)!
     objectBytes = record.integer(at: 72)!
+    changeCapacity = record.integer(at: 80)!
+    changeStart = record.integer(at: 88)!
+    changeCount = record.integer(at: 96)!
   }
 
-  static let size = 88
+  static let size = 112
 
   func write(to record: inout ScratchBuffer) {
     record.store(bytes, at: 0)
@@ -256,7 +266,10 @@ package struct StoreTotals: Sendable, Hashable {
     record.store(absent.entries, at: 56)
     record.store(forgottenTags, at: 64)
     record.store(objectBytes, at: 72)
-    record.store(XXH64.hash(record.prefix(80)), at: 80)
+    record.store(changeCapacity, at: 80)
+    record.store(changeStart, at: 88)
+    record.store(changeCount, at: 96)
+    record.store(XXH64.hash(record.prefix(104)), at: 104)
   }
 
   /// Returns the encoded record with its checksum.

@@ -11,6 +11,17 @@ extension StoreTransaction {
   mutating func put(
     _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
   ) throws {
+    let number = try number(of: space)
+    guard try putEntry(content, forKey: key, hash: hash, in: space) else { return }
+    noteSet(key, namespace: number, isAbsent: content.isAbsent)
+  }
+
+  /// Stores an entry.
+  ///
+  /// - Returns: `false` if it is a negative entry for which there is no room.
+  private mutating func putEntry(
+    _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
+  ) throws -> Bool {
     puts += 1
     generation.table.sample(hash, .put)
     let number = try number(of: space)
@@ -28,16 +39,19 @@ extension StoreTransaction {
     if header.isAbsent, try !makeRoomForAbsent(header.cost, place) {
       // The key has no value, but there is no room to say so.
       _ = try removeEntry(key, hash: hash, in: space)
-      return
+      return false
     }
     if !header.isChunked {
       switch try existing(key, hash: hash, namespace: number) {
-      case .none: return try insert(content, key, hash, &header)
+      case .none:
+        try insert(content, key, hash, &header)
+        return true
       case .same(let old)
       where old.epoch == header.epoch && old.isPinned == header.isPinned
         && fits(header, replacing: old):
         header.admission = old.admission
-        return try overwrite(content, key, hash, &header, old: old)
+        try overwrite(content, key, hash, &header, old: old)
+        return true
       default: break
       }
     }
@@ -58,6 +72,7 @@ extension StoreTransaction {
     generation.table.setLastUse(hash: hash, tick: tick, isNew: old == nil)
     try addExpiry(of: header, hash: hash)
     try writeAfterOthers(content, key, hash, &header)
+    return true
   }
 
   /// Writes an entry to the end of its record: entries of other keys with the same hash stay first.

@@ -56,6 +56,8 @@ public struct StoreTransaction: ~Copyable {
   var removals: RemovalLog?
   /// The entries that the transaction removes without recording them.
   var unrecordedRemovals: UInt64 = 0
+  /// The changes of entries, if the store has a change log.
+  var changes: ChangeRecord?
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
@@ -109,6 +111,9 @@ public struct StoreTransaction: ~Copyable {
       (budget > 0 || entryBudget > 0)
       && generation.table.policyCode == EvictionPolicy.adaptive.code
     removals = RemovalLog(generation.table)
+    if totals.changeCapacity > 0 {
+      changes = ChangeRecord(commitVersion: commitVersion, pid: ProcessIdentity.pid)
+    }
     self.totals = totals
     self.storedTotals = totals
   }
@@ -275,6 +280,7 @@ public struct StoreTransaction: ~Copyable {
   /// Writes the counters. No changes are allowed afterwards.
   mutating func finish() throws {
     if let finish = layer?.finish { try finish(&self) }
+    try writeChanges()
     try namespaces.forEachChanged { number, namespace in
       try withByteScratch(NamespaceRecord.keySize) { key in
         NamespaceRecord.writeKey(number, to: &key)

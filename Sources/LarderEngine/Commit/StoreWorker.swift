@@ -60,6 +60,7 @@ extension StoreCore {
     let now = Clocks.monotonicNanoseconds() / 1_000_000
     guard now &- lastTick.load(ordering: .relaxed) >= 900 else { return }
     lastTick.store(now, ordering: .relaxed)
+    defer { watcher.repeatWakeUp(self) }
     if generation.isOrphaned || generation.table.isFenced {
       if generation.hasSuccessorInForce {
         // A compaction is about to set this mark, or its process died before it could.

@@ -10,6 +10,7 @@ extension Generation {
   package static let expiriesName = "expiries"
   package static let tagsName = "tags"
   package static let membersName = "members"
+  package static let changesName = "changes"
   package static let objectsName = "objects"
   package static let idsName = "ids"
   package static let indexesName = "indexes"
@@ -21,6 +22,7 @@ extension Generation {
     package let expiries: TableHandle
     package let tags: TableHandle
     package let members: TableHandle
+    package let changes: TableHandle
     package let objects: TableHandle
     package let ids: TableHandle
     package let indexes: TableHandle
@@ -32,6 +34,7 @@ extension Generation {
       expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
       tags = try transaction.makeTable(Generation.tagsName, keys: .integers)
       members = try transaction.makeTable(Generation.membersName, keys: .bytes)
+      changes = try transaction.makeTable(Generation.changesName, keys: .integers)
       objects = try transaction.makeTable(Generation.objectsName, keys: .bytes)
       ids = try transaction.makeTable(Generation.idsName, keys: .integers)
       indexes = try transaction.makeTable(Generation.indexesName, keys: .bytes)
@@ -46,6 +49,7 @@ extension Generation {
         let expiries = try transaction.table(Generation.expiriesName, keys: .bytes),
         let tags = try transaction.table(Generation.tagsName, keys: .integers),
         let members = try transaction.table(Generation.membersName, keys: .bytes),
+        let changes = try transaction.table(Generation.changesName, keys: .integers),
         let objects = try transaction.table(Generation.objectsName, keys: .bytes),
         let ids = try transaction.table(Generation.idsName, keys: .integers),
         let indexes = try transaction.table(Generation.indexesName, keys: .bytes)
@@ -55,6 +59,7 @@ extension Generation {
       self.expiries = expiries
       self.tags = tags
       self.members = members
+      self.changes = changes
       self.objects = objects
       self.ids = ids
       self.indexes = indexes

@@ -25,6 +25,7 @@ package final class Generation: Sendable {
   package let expiries: TableHandle
   package let tags: TableHandle
   package let members: TableHandle
+  package let changes: TableHandle
   package let objects: TableHandle
   package let ids: TableHandle
   package let indexes: TableHandle
@@ -95,6 +96,7 @@ package final class Generation: Sendable {
     expiries = tables.expiries
     tags = tables.tags
     members = tables.members
+    changes = tables.changes
     objects = tables.objects
     ids = tables.ids
     indexes = tables.indexes

@@ -140,3 +140,13 @@ extension StoreCore {
     }
   }
 }
+
+extension Snapshot {
+  /// Returns the totals of the store.
+  func totals() throws -> StoreTotals {
+    guard let record = try transaction.value(forKey: StoreTotals.key, in: .main),
+      let totals = StoreTotals(record)
+    else { throw LMDBError(.corrupted, during: "the totals record") }
+    return totals
+  }
+}

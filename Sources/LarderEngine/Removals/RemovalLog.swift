@@ -38,13 +38,35 @@ struct RemovalLog {
   }
 }
 
+extension RemovalCause {
+  /// The kind of the change in the change log; a value that was replaced, or removed with others, is
+  /// another change there.
+  fileprivate var change: ChangeKind? {
+    switch self {
+    case .expired: .expired
+    case .evicted: .evicted
+    case .removed: .removed
+    case .damaged: .damaged
+    default: nil
+    }
+  }
+}
+
+extension ChangeRecord.Change {
+  fileprivate init(_ kind: ChangeKind, _ removal: RecordedRemoval) {
+    self.init(
+      kind: kind.code, keyTag: removal.keyTag, namespace: removal.namespace, key: removal.key,
+      isKeyCut: removal.isKeyCut)
+  }
+}
+
 extension StoreTransaction {
   /// Records the removal of an entry that is still stored, for subscribers.
   @inline(__always)
   mutating func noteRemoval(_ item: RecordEntry, hash: UInt64, _ cause: RemovalCause) throws {
     if removals == nil {
       unrecordedRemovals += 1
-      return
+      if changes == nil { return }
     }
     try recordRemoval(item, hash: hash, cause)
   }
@@ -68,6 +90,8 @@ extension StoreTransaction {
         try $0.content(of: item.header, in: record, at: item.offset, length: length)
       }
     }
-    removals!.append(RecordedRemoval(item.header, key: key ?? [], cause: cause.code))
+    let removal = RecordedRemoval(item.header, key: key ?? [], cause: cause.code)
+    removals?.append(removal)
+    if let kind = cause.change { changes?.append(.init(kind, removal)) }
   }
 }

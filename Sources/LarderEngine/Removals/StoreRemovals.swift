@@ -184,12 +184,9 @@ struct RemovalReader: Sendable {
     _ core: StoreCore, _ mark: UInt32, until isOver: @escaping @Sendable () -> Bool
   ) async {
     guard let generation = try? core.generation() else { return }
-    let (table, lapses) = (table, lapses)
-    await core.change(
-      of: [], after: core.observed(generation, commitVersion: .max, mark: mark),
-      ObserverConditions { [core] in
-        isOver() || table.wakeWord != mark
-          || core.removalInterest.withLock { $0.lapses } != lapses
-      })
+    let lapses = lapses
+    await core.nextWake(
+      after: mark, of: generation,
+      until: { [core] in isOver() || core.removalInterest.withLock { $0.lapses } != lapses })
   }
 }

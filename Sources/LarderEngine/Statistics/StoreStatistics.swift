@@ -128,10 +128,7 @@ extension StoreCore {
     return try reading("statistics") { generation in
       let (totals, expired) = try generation.withSnapshot { snapshot in
         let expired = try snapshot.expiredEntries(at: options.clock.now(), limit: 100_000)
-        guard let record = try snapshot.transaction.value(forKey: StoreTotals.key, in: .main) else {
-          return (StoreTotals(), expired)
-        }
-        return (StoreTotals(record) ?? StoreTotals(), expired)
+        return (try snapshot.totals(), expired)
       }
       let table = generation.table
       let (information, size) = try generation.whileOpen { environment in

@@ -71,7 +71,10 @@ public final class SharedStore: Sendable {
   ///
   /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``.
   public func close() {
-    if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { core.release() }
+    if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return }
+    // Observers of this handle end.
+    if core.observerCount > 0 { core.watcher.repeatWakeUp(core) }
+    core.release()
   }
 
   /// Whether this handle was closed.

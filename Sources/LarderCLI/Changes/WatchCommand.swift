@@ -1,0 +1,128 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import LarderCoding
+import LarderEngine
+
+/// `larder watch`: prints changes as processes commit them.
+struct WatchCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "watch",
+    abstract: "Print the changes of entries as processes commit them.",
+    discussion: """
+      One line for each change: kind, namespace, key and process. Every commit is there, in order; \
+      changes that are no longer known are a line that begins with "gap". The first use begins the \
+      change log of the store, which costs each later write a little; --stop ends it.
+
+      With --since, the output begins after a cursor of an earlier run with --json.
+
+      EXAMPLES
+        larder watch
+        larder watch user/17
+        larder watch --namespace thumbnails --json | jq -r .key
+        larder watch --since "$(cat cursor)" --count 100
+        larder watch --stop
+      """)
+
+  @Argument(help: ArgumentHelp("Only the key with this text. (default: all)", valueName: "key"))
+  var key: String?
+
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp("Only this namespace. (default: all)", valueName: "name")
+  )
+  var namespace: String?
+
+  @Option(
+    name: .long, help: ArgumentHelp("Begin after this place. (default: now)", valueName: "cursor"))
+  var since: String?
+
+  @Option(name: .long, help: ArgumentHelp("End after this number of lines.", valueName: "number"))
+  var count: Int?
+
+  @Flag(name: .long, help: "End the change log of the store, for all processes.")
+  var stop = false
+
+  @OptionGroup var arguments: StoreArguments
+
+  func validate() throws {
+    if stop, key != nil || namespace != nil || since != nil || count != nil {
+      throw ValidationError("--stop takes neither a key nor other options.")
+    }
+  }
+
+  func run() async throws {
+    try await Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      if stop { return try store.setChangeLog(commits: nil) }
+      let cursor = try since.map { text in
+        guard let cursor = ChangeCursor(text) else {
+          throw ToolError.usage(
+            "--since is no cursor. Pass one that `larder watch --json` printed.")
+        }
+        return cursor
+      }
+      var left = count ?? .max
+      guard left > 0 else { return }
+      for try await event in try store.changes(since: cursor) {
+        for line in lines(of: event) {
+          print(line)
+          left -= 1
+          if left == 0 { return }
+        }
+      }
+    }
+  }
+
+  private struct Line {
+    var kind: String
+    var change: StoreChange?
+    var commits: ClosedRange<UInt64>
+    var cursor: ChangeCursor
+  }
+
+  private func lines(of event: ChangeEvent) -> [Line] {
+    switch event {
+    case .gap(let from, let to, let cursor):
+      return [Line(kind: "gap", commits: from...to, cursor: cursor)]
+    case .commit(let changes, let cursor):
+      return changes.filter(isWanted).map { change in
+        Line(
+          kind: change.kind.description, change: change,
+          commits: change.commitVersion...change.commitVersion, cursor: cursor)
+      }
+    }
+  }
+
+  private func isWanted(_ change: StoreChange) -> Bool {
+    if let namespace, let changed = change.namespace, changed != namespace { return false }
+    let isOfMany = [.cleared, .untagged].contains(change.kind)
+    return key == nil || isOfMany || change.keyText == key
+  }
+
+  private func print(_ line: Line) {
+    guard arguments.json else {
+      guard let change = line.change else {
+        return Console.line("gap: the changes of commits \(line.commits) are not known")
+      }
+      let place = (change.namespace ?? "").isEmpty ? "" : "\(change.namespace!)/"
+      return Console.line("\(line.kind)\t\(place)\(change.keyText)\tprocess \(change.pid)")
+    }
+    var fields: [(String, CBORValue)] = [("kind", .text(line.kind))]
+    if let change = line.change {
+      fields += [
+        ("key", .text(change.keyText)),
+        ("namespace", change.namespace.map { .text($0) } ?? .null),
+        ("pid", CBORValue(Int(change.pid))),
+      ]
+    }
+    fields += [
+      ("from", .unsigned(line.commits.lowerBound)), ("to", .unsigned(line.commits.upperBound)),
+      ("cursor", .text(line.cursor.description)),
+    ]
+    Console.json(.object(fields), pretty: false)
+  }
+}

@@ -1,0 +1,103 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// A pass over the change log.
+struct ChangeReader {
+  private let storeID: UInt64
+  private var position: UInt64
+  private(set) var events: [ChangeEvent] = []
+  private var names: [UInt32: String] = [:]
+
+  init(after cursor: ChangeCursor) {
+    storeID = cursor.storeID
+    position = cursor.commitVersion
+  }
+
+  /// The place up to which the events are known.
+  var cursor: ChangeCursor { ChangeCursor(storeID: storeID, commitVersion: position) }
+
+  /// Reads the events of a snapshot after the position.
+  ///
+  /// - Parameter name: Returns the name of a namespace.
+  mutating func read(
+    _ snapshot: borrowing Snapshot, _ totals: StoreTotals, limit: Int,
+    _ name: (UInt32) throws -> String
+  ) throws {
+    let newest = snapshot.commitVersion
+    guard totals.changeCapacity > 0 else {
+      if position < newest { gap(to: newest) }
+      return
+    }
+    if position + 1 < totals.changeStart { gap(to: totals.changeStart - 1) }
+    let oldest = totals.changeCount - min(totals.changeCount, totals.changeCapacity)
+    let first = try search(snapshot, in: oldest..<totals.changeCount, totals.changeCapacity)
+    // Of the records before the oldest one, some may be later than the position.
+    var mayMiss = first == oldest && oldest > 0
+    for number in first..<totals.changeCount {
+      guard events.count < limit else { return }
+      guard let record = try record(number, snapshot, totals.changeCapacity) else {
+        mayMiss = true
+        continue
+      }
+      guard record.commitVersion > position else { continue }
+      if mayMiss, record.commitVersion > position + 1 { gap(to: record.commitVersion - 1) }
+      mayMiss = false
+      try add(record, name)
+    }
+    if mayMiss, position < newest { gap(to: newest) }
+    position = newest
+  }
+
+  /// Returns the number of the first record of a later commit; of the first one that may be, if records
+  /// are damaged.
+  private func search(
+    _ snapshot: borrowing Snapshot, in numbers: Range<UInt64>, _ capacity: UInt64
+  ) throws -> UInt64 {
+    var (low, high) = (numbers.lowerBound, numbers.upperBound)
+    while low < high {
+      let middle = low + (high - low) / 2
+      guard let record = try record(middle, snapshot, capacity) else { return numbers.lowerBound }
+      if record.commitVersion > position { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+
+  private func record(
+    _ number: UInt64, _ snapshot: borrowing Snapshot, _ capacity: UInt64
+  ) throws -> ChangeRecord? {
+    guard
+      let bytes = try snapshot.transaction.value(
+        forKey: number % capacity, in: snapshot.generation.changes)
+    else { return nil }
+    return ChangeRecord(bytes)
+  }
+
+  /// Adds a gap up to a commit version, and joins it with a gap before it.
+  private mutating func gap(to version: UInt64) {
+    var first = position + 1
+    if case .gap(let from, let to, _)? = events.last, to + 1 == first {
+      first = from
+      events.removeLast()
+    }
+    position = version
+    events.append(.gap(from: first, to: version, cursor: cursor))
+  }
+
+  private mutating func add(
+    _ record: ChangeRecord, _ name: (UInt32) throws -> String
+  ) throws {
+    if record.isCut { return gap(to: record.commitVersion) }
+    position = record.commitVersion
+    let changes = try record.changes.map { change in
+      if names[change.namespace] == nil, change.namespace != 0 {
+        names[change.namespace] = try name(change.namespace)
+      }
+      return StoreChange(change, of: record, namespace: names[change.namespace])
+    }
+    events.append(.commit(changes, cursor: cursor))
+  }
+}

@@ -1,0 +1,125 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderCoding
+
+/// The kind of a change.
+public struct ChangeKind: Sendable, Hashable, CustomStringConvertible {
+  let code: UInt8
+  /// The name of the kind, such as `set`.
+  public let description: String
+
+  /// The key has a new value.
+  public static let set = ChangeKind(code: 1, description: "set")
+  /// A caller removed the key, or stored that it has no value.
+  public static let removed = ChangeKind(code: 2, description: "removed")
+  /// The time of the value was over when its data was deleted. It was invisible before, from its
+  /// expiration on.
+  public static let expired = ChangeKind(code: 3, description: "expired")
+  /// The budget required that the value was removed.
+  public static let evicted = ChangeKind(code: 4, description: "evicted")
+  /// All values of the namespace were removed.
+  public static let cleared = ChangeKind(code: 5, description: "cleared")
+  /// All values with a tag were removed. The key is the tag.
+  public static let untagged = ChangeKind(code: 6, description: "untagged")
+  /// The value could not be read, and was removed.
+  public static let damaged = ChangeKind(code: 7, description: "damaged")
+
+  static let all: [ChangeKind] = [
+    .set, .removed, .expired, .evicted, .cleared, .untagged, .damaged,
+  ]
+
+  /// Returns the kind with a code; one of a newer version of the library has no name.
+  static func named(_ code: UInt8) -> ChangeKind {
+    all.first { $0.code == code } ?? ChangeKind(code: code, description: "unknown \(code)")
+  }
+}
+
+/// A committed change of an entry by any process.
+public struct StoreChange: Sendable, Hashable {
+  /// The kind.
+  public let kind: ChangeKind
+  /// The name of the namespace; `nil` for the removal of a tag in all namespaces.
+  public let namespace: String?
+  /// The text of the key, as `larder list` shows it; of a key of more than 256 bytes its beginning.
+  /// The tag for ``ChangeKind/untagged``, and empty for ``ChangeKind/cleared``.
+  public let keyText: String
+  /// The process that committed the change.
+  public let pid: Int32
+  /// The number of the commit: larger than those of all earlier commits.
+  public let commitVersion: UInt64
+  /// Whether ``keyText`` is the beginning of a longer key.
+  public let isKeyCut: Bool
+  private let keyTag: UInt8
+  private let keyBytes: [UInt8]?
+
+  init(_ change: ChangeRecord.Change, of record: ChangeRecord, namespace: String?) {
+    kind = .named(change.kind)
+    self.namespace = namespace
+    let text =
+      kind == .untagged
+      ? String(decoding: change.key, as: UTF8.self)
+      : KeyTextFormat.display(tag: KeyTag(rawValue: change.keyTag), bytes: change.key)
+    keyText = kind == .cleared ? "" : change.isKeyCut ? text + "…" : text
+    pid = record.pid
+    commitVersion = record.commitVersion
+    isKeyCut = change.isKeyCut
+    keyTag = change.keyTag
+    keyBytes = change.isKeyCut || [.cleared, .untagged].contains(kind) ? nil : change.key
+  }
+
+  /// Returns the key.
+  ///
+  /// - Returns: `nil` if the key is of another type or has more than 256 bytes, and for changes of many
+  ///   keys.
+  public func key<Key: DecodableCacheKey>(as type: Key.Type = Key.self) -> Key? {
+    guard keyTag == Key.keyTag.rawValue, let keyBytes else { return nil }
+    return Key(keyBytes: keyBytes)
+  }
+}
+
+/// An element of ``SharedStore/changes(since:)``.
+public enum ChangeEvent: Sendable, Hashable {
+  /// The changes of one commit, in their order.
+  case commit([StoreChange], cursor: ChangeCursor)
+  /// The changes of the commits from one number to another, both included, are not known: the log has
+  /// overwritten them, or a transaction had too many. Read again what the program knows of the store.
+  case gap(from: UInt64, to: UInt64, cursor: ChangeCursor)
+
+  /// The place after this event.
+  public var cursor: ChangeCursor {
+    switch self {
+    case .commit(_, let cursor), .gap(_, _, let cursor): cursor
+    }
+  }
+}
+
+/// A place in the changes of a store: after all changes up to a commit.
+///
+/// Its text can be stored, and passed to other processes. It is valid as long as the store exists, also
+/// after a restart of the machine.
+public struct ChangeCursor: Sendable, Hashable, LosslessStringConvertible {
+  let storeID: UInt64
+  /// The number of the last commit whose changes are before the place.
+  public let commitVersion: UInt64
+
+  init(storeID: UInt64, commitVersion: UInt64) {
+    self.storeID = storeID
+    self.commitVersion = commitVersion
+  }
+
+  /// The text of the cursor.
+  public var description: String {
+    "\(String(storeID, radix: 36))-\(String(commitVersion, radix: 36))"
+  }
+
+  /// Creates a cursor from its text.
+  public init?(_ description: String) {
+    let parts = description.split(separator: "-", omittingEmptySubsequences: false)
+    guard parts.count == 2, let storeID = UInt64(parts[0], radix: 36),
+      let version = UInt64(parts[1], radix: 36)
+    else { return nil }
+    self.init(storeID: storeID, commitVersion: version)
+  }
+}

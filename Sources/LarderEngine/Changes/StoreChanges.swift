@@ -1,0 +1,217 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+extension SharedStore {
+  /// The place after all changes that are committed now.
+  ///
+  /// - Throws: ``StoreError``.
+  public func changeCursor() throws -> ChangeCursor {
+    let core = try openCore("changes")
+    return try core.withSnapshot("changes") { snapshot in
+      ChangeCursor(
+        storeID: snapshot.generation.meta.storeID.0, commitVersion: snapshot.commitVersion)
+    }
+  }
+
+  /// Returns the changes of entries by all processes after a place, or from now on.
+  ///
+  /// ```swift
+  /// for try await event in try store.changes(since: ChangeCursor(savedText)) {
+  ///   switch event {
+  ///   case .commit(let changes, let cursor):
+  ///     for change in changes { print(change.kind, change.namespace ?? "", change.keyText) }
+  ///     save(cursor.description)
+  ///   case .gap(_, _, let cursor):
+  ///     readEverythingAgain()
+  ///     save(cursor.description)
+  ///   }
+  /// }
+  /// ```
+  ///
+  /// Each commit that changed entries is one event, in the order of the commits, also that of a process
+  /// that was killed after it; or its number is in a reported gap. Nothing is delivered twice or left
+  /// out silently. A change is delivered after its commit, and reading its key gives that value or a
+  /// newer one.
+  ///
+  /// The first call in the life of the store begins its change log: the last 4,096 commits that changed
+  /// entries, in the store's file. From then on each commit of any process writes a small record; see
+  /// ``setChangeLog(commits:)``. A transaction whose keys have more than 16 kB is a gap. Objects of an
+  /// `ObjectStore` and values without a store are no entries.
+  ///
+  /// While nothing changes, a process with iterators wakes at most once a second.
+  ///
+  /// - Parameter cursor: The place after which the changes begin, or `nil` for the current end. A place
+  ///   before the beginning of the log begins with a gap.
+  /// - Returns: A sequence that ends when the store is closed or the task is cancelled. Each iterator
+  ///   begins at the same place.
+  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a cursor of another store.
+  public func changes(since cursor: ChangeCursor? = nil) throws -> StoreChanges {
+    let core = try openCore("changes")
+    try core.beginChangeLog()
+    let start = try cursor ?? changeCursor()
+    try core.requireOwn(start)
+    return StoreChanges(store: self, start: start)
+  }
+
+  /// Returns committed changes after a place without waiting for others.
+  ///
+  /// - Parameters:
+  ///   - cursor: The place after which the changes begin.
+  ///   - limit: The most events.
+  /// - Returns: The events, none if there are no later changes.
+  /// - Throws: ``StoreError``, as ``changes(since:)``.
+  public func recentChanges(since cursor: ChangeCursor, limit: Int = 1000) throws -> [ChangeEvent] {
+    let core = try openCore("changes")
+    try core.beginChangeLog()
+    try core.requireOwn(cursor)
+    return try core.changes(after: cursor, limit: limit).events
+  }
+
+  /// Sets the number of commits that the change log remembers, for all processes. Its present records
+  /// are deleted: every cursor has a gap.
+  ///
+  /// - Parameter commits: The number, from 1 to 1,000,000, or `nil` to end the log until
+  ///   ``changes(since:)`` begins it again. Writes have no cost then.
+  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for another number.
+  public func setChangeLog(commits: Int?) throws {
+    let core = try openCore("setChangeLog")
+    guard commits.map({ (1...1_000_000).contains($0) }) ?? true else {
+      throw StoreError(
+        .invalidOption, during: "setChangeLog",
+        "Invalid option: the change log cannot remember \(commits ?? 0) commits. Pass 1 to 1,000,000, "
+          + "or `nil` to end it.")
+    }
+    try core.setChangeCapacity(UInt64(commits ?? 0))
+  }
+}
+
+extension StoreCore {
+  static var usualChangeCapacity: UInt64 { 4096 }
+
+  func setChangeCapacity(_ capacity: UInt64) throws {
+    try runExclusively { core in
+      try core.withGeneration { generation in
+        _ = try core.transact(in: generation) { try $0.setChangeCapacity(capacity) }
+      }
+    }
+  }
+
+  /// Begins the change log, unless the store has one.
+  func beginChangeLog() throws {
+    let hasLog = try withSnapshot("changes") { try $0.totals().changeCapacity > 0 }
+    guard !hasLog else { return }
+    try runExclusively { core in
+      try core.withGeneration { generation in
+        _ = try core.transact(in: generation) { transaction in
+          // Another process may have been faster.
+          guard transaction.totals.changeCapacity == 0 else { return }
+          try transaction.setChangeCapacity(Self.usualChangeCapacity)
+        }
+      }
+    }
+  }
+
+  func requireOwn(_ cursor: ChangeCursor) throws {
+    guard try cursor.storeID == generation().meta.storeID.0 else {
+      throw StoreError(
+        .invalidOption, during: "changes", path: directory.path,
+        "The cursor \(cursor) belongs to another store, or to one that was deleted and created again. "
+          + "Read the store's data again, and begin with the cursor of changeCursor().")
+    }
+  }
+
+  /// Returns the events after a place, in one snapshot.
+  ///
+  /// - Returns: The events, and the place after them, which may be later than that of the last event.
+  func changes(
+    after cursor: ChangeCursor, limit: Int
+  ) throws -> (events: [ChangeEvent], end: ChangeCursor) {
+    try withSnapshot("changes") { snapshot in
+      let newest = snapshot.commitVersion
+      if snapshot.generation.table.lastStamped > newest { noteUncommittedStamp() }
+      guard newest >= cursor.commitVersion else {
+        // The files were replaced by older ones.
+        let end = ChangeCursor(storeID: cursor.storeID, commitVersion: newest)
+        return ([.gap(from: 1, to: newest, cursor: end)], end)
+      }
+      var reader = ChangeReader(after: cursor)
+      try reader.read(snapshot, snapshot.totals(), limit: limit) { number in
+        try name(of: number, snapshot) ?? ""
+      }
+      return (reader.events, reader.cursor)
+    }
+  }
+}
+
+/// The changes of a store by all processes; see ``SharedStore/changes(since:)``.
+public struct StoreChanges: AsyncSequence, Sendable {
+  public typealias Element = ChangeEvent
+  public typealias Failure = any Error
+
+  let store: SharedStore
+  /// The place after which each iteration begins.
+  public let start: ChangeCursor
+
+  /// Begins an iteration.
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(store: store, position: start) }
+
+  /// An iterator that waits for the next change.
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    let store: SharedStore
+    var position: ChangeCursor
+    private var waiting: ArraySlice<ChangeEvent> = []
+
+    init(store: SharedStore, position: ChangeCursor) {
+      self.store = store
+      self.position = position
+    }
+
+    /// Returns the next event, or `nil` at the end.
+    ///
+    /// - Throws: ``StoreError`` if the store cannot be read.
+    public mutating func next() async throws -> ChangeEvent? { try await next(isolation: nil) }
+
+    /// Returns the next event, or `nil` at the end.
+    ///
+    /// - Throws: ``StoreError`` if the store cannot be read.
+    public mutating func next(
+      isolation actor: isolated (any Actor)?
+    ) async throws(any Error) -> ChangeEvent? {
+      while !Task.isCancelled, let core = try? store.openCore("changes") {
+        if let event = waiting.popFirst() { return event }
+        // Read before the log: a commit in between ends the wait at once.
+        let mark = try core.observationMark()
+        let generation = try core.generation()
+        // A cache that started empty has no log.
+        try core.beginChangeLog()
+        let (events, end) = try core.changes(after: position, limit: 100)
+        position = end
+        waiting = events[...]
+        if waiting.isEmpty {
+          await core.nextWake(
+            after: mark, of: generation, commitVersion: position.commitVersion,
+            until: { [store] in store.hasClosed })
+        }
+      }
+      return nil
+    }
+  }
+}
+
+extension StoreCore {
+  /// Suspends until the wake-up word changes, the store switches generations, or the wait is over; and if
+  /// the writer of a commit after `commitVersion` was killed before it advanced the word.
+  func nextWake(
+    after mark: UInt32, of generation: Generation, commitVersion: UInt64 = .max,
+    until isOver: @escaping @Sendable () -> Bool
+  ) async {
+    let table = generation.table
+    await change(
+      of: [], after: observed(generation, commitVersion: commitVersion, mark: mark),
+      ObserverConditions { isOver() || table.wakeWord != mark })
+  }
+}

@@ -1,0 +1,48 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+import LarderTesting
+import Testing
+
+/// `larder watch`.
+@Suite(.timeLimit(.minutes(15))) struct WatchCommandTests {
+  @Test func `Changes of other commands are printed after a cursor and as they happen`() throws {
+    try withTool { tool in
+      _ = try tool.output("set", "first", "1")
+      let store = try SharedStore(at: tool.store)
+      _ = try store.recentChanges(since: store.changeCursor())
+      let cursor = try store.changeCursor()
+      _ = try tool.output("set", "a", "1")
+      _ = try tool.output("set", "b", "2", "--namespace", "n")
+      _ = try tool.output("remove", "a")
+      let text = try tool.output("watch", "--since", cursor.description, "--count", "3")
+      let lines = text.split(separator: "\n").map { $0.split(separator: "\t").prefix(2) }
+      #expect(lines == [["set", "a"], ["set", "n/b"], ["removed", "a"]])
+      let only = try tool.output(
+        "watch", "a", "--since", cursor.description, "--count", "2", "--json")
+      let objects = try only.split(separator: "\n").map {
+        try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+      }
+      #expect(objects.map { $0["kind"] as? String } == ["set", "removed"])
+      let next = try #require(objects[0]["cursor"] as? String)
+      let rest = try tool.output("watch", "a", "--since", next, "--count", "1")
+      #expect(rest.hasPrefix("removed\ta\tprocess "))
+
+      let watcher = try TestExecutable.tool.start(["watch", "live", "--store", tool.store])
+      // It may begin after a change; one of these comes after its beginning.
+      var answered = false
+      while !answered {
+        _ = try tool.output("set", "live", "x")
+        answered =
+          (try? watcher.nextLine(deadline: .milliseconds(200)))?.hasPrefix("set\tlive") == true
+      }
+      watcher.kill()
+      #expect(try tool.run("watch", "--since", "nonsense").status == .exited(64))
+      #expect(try tool.run("watch", "a", "--stop").status == .exited(64))
+      #expect(try tool.run("watch", "--stop").status == .exited(0))
+    }
+  }
+}

@@ -1,0 +1,221 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderLMDB
+import LarderRecovery
+import LarderSystem
+import LarderTesting
+import Testing
+
+/// The change log: every commit once, in order, or in a gap.
+@Suite(.timeLimit(.minutes(15))) struct ChangeLogTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  private func texts(_ events: [ChangeEvent]) -> [[String]] {
+    events.map { event in
+      switch event {
+      case .commit(let changes, _):
+        changes.map { "\($0.kind) \($0.namespace ?? "*")/\($0.keyText)" }
+      case .gap: ["gap"]
+      }
+    }
+  }
+
+  @Test func `Every kind of change is recorded in the order of the commits`() throws {
+    let clock = ManualClock()
+    var options = StoreOptions(budget: .kilobytes(64), clock: clock.storeClock)
+    options.evictionPolicy = .sampledLRU
+    options.sweepsWhenIdle = false
+    let store = try SharedStore(at: path, options)
+    let start = try store.changeCursor()
+    try store.setBytes([1], forKey: "before")
+    #expect(try texts(store.recentChanges(since: start)) == [["gap"]])
+    let cursor = try store.changeCursor()
+    let names = try store.namespace("n")
+    try names.setBytes([1], forKey: "a", tags: ["t"])
+    try names.setBytes([2], forKey: "a")
+    try names.setBytes([1], forKey: 7, expires: .after(.seconds(1)))
+    try store.write { transaction in
+      try transaction.setBytes([1], forKey: "b", in: "m")
+      try transaction.setBytes([1], forKey: "c", in: "m")
+      try transaction.remove(forKey: "b", in: "m")
+    }
+    try names.removeAll(tagged: "t")
+    clock.advance(by: .seconds(2))
+    try store.core.removeExpired()
+    try names.removeAll()
+    try store.remove(forKey: "before")
+    try store.remove(forKey: "nothing")
+    let events = try store.recentChanges(since: cursor)
+    #expect(
+      texts(events) == [
+        ["set n/a"], ["set n/a"], ["set n/7"], ["set m/b", "set m/c", "removed m/b"],
+        ["untagged n/t"], ["expired n/7"], ["cleared n/"], ["removed /before"],
+      ])
+    let versions = events.map(\.cursor.commitVersion)
+    #expect(versions == versions.sorted() && Set(versions).count == versions.count)
+    guard case .commit(let first, _) = events[0] else { return }
+    #expect(first[0].pid == ProcessIdentity.pid && first[0].key(as: String.self) == "a")
+    #expect(first[0].key(as: Int.self) == nil)
+    // From each place on, exactly the rest.
+    for (index, event) in events.enumerated() {
+      let text = ChangeCursor(event.cursor.description)
+      #expect(text == event.cursor)
+      #expect(try store.recentChanges(since: event.cursor) == Array(events[(index + 1)...]))
+    }
+    #expect(try store.recentChanges(since: cursor, limit: 2) == Array(events[..<2]))
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `An eviction is a change after that of the entry it made room for`() throws {
+    var options = StoreOptions(budget: .kilobytes(16))
+    options.evictionPolicy = .sampledLRU
+    let store = try SharedStore(at: path, options)
+    _ = try store.recentChanges(since: store.changeCursor())
+    let cursor = try store.changeCursor()
+    var model: Set<Int> = []
+    let value = [UInt8](repeating: 1, count: 900)
+    for key in 0..<200 { try store.setBytes(value, forKey: key) }
+    for event in try store.recentChanges(since: cursor) {
+      guard case .commit(let changes, _) = event else {
+        Issue.record("a gap")
+        continue
+      }
+      for change in changes {
+        let key = try #require(change.key(as: Int.self))
+        if change.kind == .set { model.insert(key) } else { model.remove(key) }
+      }
+    }
+    for key in 0..<200 {
+      #expect(try store.bytes(forKey: key) == (model.contains(key) ? value : nil))
+    }
+    #expect(model.count < 20)
+  }
+
+  @Test func `Overwritten records and large transactions are gaps`() throws {
+    let store = try SharedStore(at: path)
+    try store.setChangeLog(commits: 10)
+    let cursor = try store.changeCursor()
+    for key in 0..<25 { try store.setBytes([1], forKey: key) }
+    let events = try store.recentChanges(since: cursor)
+    #expect(texts(events) == [["gap"]] + (15..<25).map { ["set /\($0)"] })
+    // The transaction that began the log changed no entry.
+    if case .gap(let from, let to, _) = events[0] { #expect(to - from == 14) }
+    let end = try store.changeCursor()
+    try store.write { transaction in
+      for key in 0..<2000 { try transaction.setBytes([2], forKey: "key \(key)") }
+    }
+    try store.setBytes([3], forKey: 1)
+    #expect(try texts(store.recentChanges(since: end)) == [["gap"], ["set /1"]])
+    // A key of more than 256 bytes is recorded by its beginning.
+    let last = try store.changeCursor()
+    try store.setBytes([1], forKey: String(repeating: "k", count: 300))
+    guard case .commit(let changes, _)? = try store.recentChanges(since: last).first else {
+      Issue.record("no change")
+      return
+    }
+    #expect(changes[0].isKeyCut && changes[0].keyText == String(repeating: "k", count: 256) + "…")
+    #expect(changes[0].key(as: String.self) == nil)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `Cursors outlive opening, compaction, and the end of the log`() throws {
+    var options = StoreOptions(durability: .durable)
+    var store: SharedStore? = try SharedStore(at: path, options)
+    _ = try store!.recentChanges(since: store!.changeCursor())
+    let cursor = try store!.changeCursor()
+    try store!.setBytes([1], forKey: 1)
+    try store!.compact()
+    try store!.setBytes([1], forKey: 2)
+    store!.close()
+    store = try SharedStore(at: path, options)
+    try store!.setBytes([1], forKey: 3)
+    #expect(try texts(store!.recentChanges(since: cursor)) == [["set /1"], ["set /2"], ["set /3"]])
+    try store!.setChangeLog(commits: nil)
+    try store!.setBytes([1], forKey: 4)
+    // The log begins again with the next call.
+    #expect(try texts(store!.recentChanges(since: cursor)) == [["gap"]])
+    let next = try store!.changeCursor()
+    try store!.setBytes([1], forKey: 5)
+    #expect(try texts(store!.recentChanges(since: next)) == [["set /5"]])
+    #expect(try store!.verify() == [])
+    store!.close()
+    options.durability = .cache
+    let other = try SharedStore(at: directory.path + "/other", options)
+    let error = #expect(throws: StoreError.self) { try other.recentChanges(since: cursor) }
+    #expect(error?.code == .invalidOption)
+    #expect(throws: StoreError.self) { try other.setChangeLog(commits: 0) }
+  }
+
+  @Test func `A store without a change log writes no records`() throws {
+    let store = try SharedStore(at: path)
+    for key in 0..<10 { try store.setBytes([1], forKey: key) }
+    let records = try store.core.withSnapshot("statistics") { snapshot in
+      try snapshot.transaction.statistics(of: snapshot.generation.changes).entries
+    }
+    #expect(records == 0)
+  }
+
+  @Test func `A damaged record is a gap and a finding`() throws {
+    let store = try SharedStore(at: path)
+    _ = try store.recentChanges(since: store.changeCursor())
+    let cursor = try store.changeCursor()
+    for key in 0..<3 { try store.setBytes([1], forKey: key) }
+    try store.core.write { transaction in
+      let generation = transaction.generation
+      let garbage: [UInt8] = [1, 2, 3]
+      let place: UInt64 = 1
+      try garbage.withRawSpan { garbage throws(LMDBError) in
+        try transaction.transaction.put(
+          garbage, RawSpan(), RawSpan(), forKey: place, in: generation.changes)
+      }
+      transaction.force()
+    }
+    #expect(try texts(store.recentChanges(since: cursor)) == [["set /0"], ["gap"], ["set /2"]])
+    #expect(try store.verify().map(\.place) == ["changes"])
+  }
+
+  @Test func `A cache hears of the changes of its namespace only`() async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, String>(storage: store, namespace: "n")
+    var changes = try cache.changes().makeAsyncIterator()
+    try store.setBytes([1], forKey: 1)
+    try await cache.setValue("a", forKey: 1)
+    try store.setBytes([1], forKey: "of another type", in: "n")
+    try await cache.removeValue(forKey: 1)
+    try await cache.removeAll(tagged: "t")
+    try await cache.removeAll()
+    var found: [String] = []
+    for _ in 0..<4 {
+      switch try await changes.next() {
+      case .key(let key, let kind, _): found.append("\(kind) \(key)")
+      case .cleared: found.append("cleared")
+      case .untagged(let tag, _): found.append("untagged \(tag)")
+      case .gap, nil: found.append("gap")
+      }
+    }
+    #expect(found == ["set 1", "removed 1", "untagged t", "cleared"])
+  }
+
+  @Test func `Closing the handle ends its iterations`() async throws {
+    let store = try SharedStore(at: path)
+    let other = try SharedStore(at: path)
+    let waiting = Task {
+      var count = 0
+      for try await _ in try store.changes() { count += 1 }
+      return count
+    }
+    while store.observerCount == 0 { await Task.yield() }
+    try other.setBytes([1], forKey: 1)
+    while try store.bytes(forKey: 1) == nil { await Task.yield() }
+    while store.observerCount == 0 { await Task.yield() }
+    store.close()
+    #expect(try await waiting.value <= 1)
+    _ = other
+  }
+}

@@ -1,0 +1,83 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+extension Processes {
+  /// Reads changes up to the one of the key "end", and checks their order.
+  private static func keys(
+    of changes: StoreChanges
+  ) async throws -> (keys: [String], gaps: Int, cursor: ChangeCursor?) {
+    var keys: [String] = []
+    var (gaps, newest) = (0, UInt64(0))
+    for try await event in changes {
+      #expect(event.cursor.commitVersion > newest)
+      newest = event.cursor.commitVersion
+      guard case .commit(let changes, let cursor) = event else {
+        gaps += 1
+        continue
+      }
+      keys += changes.map(\.keyText)
+      if keys.last == "end" { return (keys.dropLast(), gaps, cursor) }
+    }
+    return (keys, gaps, nil)
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `Every commit of killed writers is delivered once and in order`() async throws {
+    let ground = try StoreFixture()
+    let store = ground.store
+    try store.setChangeLog(commits: 1_000_000)
+    let start = try store.changeCursor()
+    let listening = Task { try await Self.keys(of: store.changes(since: start)) }
+    var random = Seed.announce().generator()
+    for round in 0..<12 {
+      let peers = try (0..<3).map { _ in try ground.peer() }
+      for (index, peer) in peers.enumerated() { try peer.send("announce \(round)-\(index)") }
+      let wanted = Int.random(in: 20...200, using: &random)
+      let before = try store.statistics().entries
+      while try store.statistics().entries < before + wanted { await Task.yield() }
+      for peer in peers { peer.kill() }
+      for peer in peers { _ = try peer.wait() }
+    }
+    try store.setBytes([1], forKey: "end")
+    let (keys, gaps, _) = try await listening.value
+    let all = try await PersistentCache<String, String>(storage: store).keys()
+    let stored = Set(all).subtracting(["end"])
+    #expect(gaps == 0)
+    #expect(keys.count == stored.count)
+    #expect(Set(keys) == stored)
+    // The writes of one process come in its order.
+    var next: [Substring: Int] = [:]
+    for key in keys {
+      let parts = key.split(separator: ":")
+      #expect(Int(parts[1]) == next[parts[0], default: 0], "\(key)")
+      next[parts[0], default: 0] += 1
+    }
+    // An iteration from the same place later is the same.
+    let again = try await Self.keys(of: store.changes(since: start))
+    #expect(again.keys == keys && again.gaps == 0)
+    #expect(try store.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A change of another process wakes an iterator and its value is there`() async throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    var changes = try ground.numbers.changes().makeAsyncIterator()
+    for number in 0..<200 {
+      #expect(try peer.ask("set \(number) v\(number)") == "ok")
+      guard case .key(let key, let kind, _)? = try await changes.next() else {
+        Issue.record("no change of a key")
+        return
+      }
+      #expect(key == number && kind == .set)
+      #expect(try await ground.numbers.value(forKey: number) == "v\(number)")
+    }
+    try peer.dismiss()
+  }
+}
