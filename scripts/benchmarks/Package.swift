@@ -23,7 +23,7 @@ let package = Package(
     .executableTarget(
       name: "larder-bench",
       dependencies: [
-        "LMDBBaseline", .product(name: "Larder", package: "larder"),
+        "LMDBBaseline", "BaselineClients", .product(name: "Larder", package: "larder"),
         .product(name: "LarderObjects", package: "larder"),
         .product(name: "LarderSchema", package: "larder"),
         .product(name: "GRDB", package: "GRDB.swift"),

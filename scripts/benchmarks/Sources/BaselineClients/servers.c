@@ -206,6 +206,12 @@ void peer_redis_publish(peer *peer, long number) {
   if (receive_lines(self, 2)[0] != ':') peer_fail("PUBLISH", "unexpected reply");
 }
 
+void peer_redis_increment(peer *peer) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "*2\r\n$4\r\nINCR\r\n$3\r\nhot\r\n"));
+  if (receive_lines(self, 1)[0] != ':') peer_fail("INCR", "unexpected reply");
+}
+
 static void redis_version(peer *peer, char *target, size_t capacity) {
   struct server *self = server(peer);
   size_t have = 0, line;

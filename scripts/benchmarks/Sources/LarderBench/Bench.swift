@@ -14,7 +14,7 @@ struct Bench {
   let suite: String
   var wanted: [String] = []
 
-  static func main() {
+  static func main() async {
     do {
       if Machine.isDebugBuild {
         throw BenchFailure(
@@ -33,9 +33,11 @@ struct Bench {
       case "--child-replay":
         try EvictionReplay.child(
           arguments[1], arguments[2], isInTurns: arguments.dropFirst(3).first == "in-turns")
-      case "core", "objects", "storage", "eviction": try Bench(arguments).run()
+      case "--child-together": try await TogetherChildren.run(Array(arguments.dropFirst()))
+      case "core", "objects", "storage", "eviction", "together": try Bench(arguments).run()
       default:
-        throw BenchFailure("Name the suite to measure: core, objects, storage or eviction.")
+        throw BenchFailure(
+          "Name the suite to measure: core, objects, storage, eviction or together.")
       }
     } catch {
       FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
@@ -65,7 +67,7 @@ struct Bench {
   }
 
   private func isWanted(_ id: String) -> Bool {
-    wanted.isEmpty || wanted.contains { id.hasPrefix($0) }
+    wanted.isEmpty || wanted.contains { id.hasPrefix($0) || $0.hasPrefix(id) }
   }
 
   func run() throws {
@@ -89,10 +91,20 @@ struct Bench {
         lines.append(try Failure.json(id, error))
       }
     }
+    func measureAll(_ id: String, _ body: () throws -> [Figure]) throws {
+      var waiting: [Figure] = []
+      try measure(id) {
+        waiting = try body()
+        return waiting.removeFirst()
+      }
+      for figure in waiting { try measure(figure.id) { figure } }
+    }
     if suite == "objects" {
       try measureObjects(directory, measure)
     } else if suite == "eviction" {
       lines += try measureEviction(directory, measure)
+    } else if suite == "together" {
+      lines += try measureTogether(directory, measure, measureAll)
     } else if suite == "storage" {
       let storages = StorageFigures(isQuick: isQuick)
       try measure("storage.memory_get", storages.memoryGet)
@@ -199,6 +211,25 @@ struct Bench {
     try measure("eviction.tag_invalidation", tags.invalidation)
     try measure("eviction.sliding_writes", tags.slidingWrites)
     return lines
+  }
+
+  /// Returns the line of what is absent.
+  private func measureTogether(
+    _ directory: String, _ measure: Measure,
+    _ measureAll: (String, () throws -> [Figure]) throws -> Void
+  ) throws -> [String] {
+    let redis = ProcessInfo.processInfo.environment["LARDER_BENCH_REDIS"].flatMap {
+      $0.isEmpty ? nil : $0
+    }
+    let together = TogetherFigures(directory: directory, isQuick: isQuick, redis: redis)
+    try measureAll("together.delivery", together.delivery)
+    try measure("together.feed_cost", together.feedCost)
+    try measure("together.idle_wakeups", together.idleWakeUps)
+    try measure("together.single_flight_extra", together.singleFlight)
+    try measure("together.takeover", together.takeover)
+    try measureAll("together.increment", together.increments)
+    try measure("together.lock", together.lock)
+    return redis == nil ? [try Absence.json("redis", "no server could be started")] : []
   }
 
   private func measureCore(_ directory: String, _ measure: Measure) throws {

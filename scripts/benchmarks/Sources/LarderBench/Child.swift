@@ -62,6 +62,11 @@ final class Child {
     return value
   }
 
+  var pid: Int32 { process.processIdentifier }
+
+  /// Waits for the end of a child that was killed.
+  func reap() { process.waitUntilExit() }
+
   func finish() throws {
     endInput()
     process.waitUntilExit()

@@ -33,6 +33,8 @@ void peer_redis_command(peer *peer, const char *command);
 // Redis: sets a number and publishes it, sent together; the next that somebody published, waited for.
 void peer_redis_publish(peer *peer, long number);
 void peer_redis_subscribe(peer *peer);
+// Redis: adds one to a counter.
+void peer_redis_increment(peer *peer);
 long peer_redis_next(peer *peer);
 
 // SQLite's own API: WAL, statements prepared once. `synchronous` is 0 (off), 1 (normal), 2 (full).

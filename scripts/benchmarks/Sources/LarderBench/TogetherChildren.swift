@@ -1,0 +1,156 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import BaselineClients
+import Foundation
+import LMDBBaseline
+import Larder
+import Synchronization
+
+/// The other processes of ``TogetherFigures``.
+enum TogetherChildren {
+  static func run(_ words: [String]) async throws {
+    let path = words[1]
+    switch words[0] {
+    case "listen": try await listen(path)
+    case "subscribe": subscribe(path)
+    case "idle": try await idle(path, seconds: Double(words[2])!)
+    case "flight": try await flight(path, keys: Int(words[2])!)
+    case "hold": try await hold(path, key: Int(words[2])!)
+    case "inherit": try await inherit(path)
+    case "increment": try increment(path)
+    case "redis-increment": redisIncrement(path)
+    default: throw BenchFailure("There is no child \(words[0]).")
+    }
+  }
+
+  private static func listen(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let names = try store.namespace("feed")
+    let changes = try store.changes()
+    Child.say("ready")
+    for try await event in changes {
+      let now = bench_now()
+      guard case .commit(let list, _) = event, let text = list[0].key(as: String.self),
+        let begun = UInt64(text)
+      else { throw BenchFailure("no change of a key") }
+      guard try names.bytes(forKey: text) == [1] else { throw BenchFailure("no value") }
+      Child.say("\(now - begun)")
+    }
+  }
+
+  private static func subscribe(_ socket: String) {
+    let client = peer_redis(socket)
+    peer_redis_subscribe(client)
+    Child.say("ready")
+    while true {
+      let begun = peer_redis_next(client)
+      Child.say("\(Int(bench_now()) - begun)")
+    }
+  }
+
+  /// Voluntary context switches of all threads.
+  private static func switches() throws -> Int {
+    try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").reduce(0) {
+      sum, thread in
+      let status = try String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)
+      let line = status.split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches") }
+      return sum + (line.flatMap { Int($0.split(separator: "\t").last ?? "") } ?? 0)
+    }
+  }
+
+  private static func idle(_ path: String, seconds: Double) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    _ = try await cache.value(forKey: 1)
+    let listening = Task { for try await _ in try store.changes() {} }
+    try await Task.sleep(for: .seconds(1))
+    Child.say("ready")
+    let before = try switches()
+    try await Task.sleep(for: .seconds(seconds))
+    // The sleep of this task is one of them.
+    let after = try switches()
+    Child.say("\(Double(max(after - before - 2, 0)) / seconds)")
+    listening.cancel()
+  }
+
+  private static func flight(_ path: String, keys: Int) async throws {
+    let cache = PersistentCache<Int, Int>(storage: try SharedStore(at: path))
+    let computed = Counter()
+    Child.say("ready")
+    _ = readLine()
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for task in 0..<100 {
+        group.addTask {
+          for step in 0..<keys {
+            let key = (step + task * 7) % keys
+            let value = try await cache.value(forKey: key) {
+              computed.add()
+              return key * 3
+            }
+            guard value == key * 3 else { throw BenchFailure("a wrong value") }
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+    Child.say("\(computed.value)")
+  }
+
+  private static func hold(_ path: String, key: Int) async throws {
+    let cache = PersistentCache<Int, Int>(storage: try SharedStore(at: path))
+    _ = try await cache.value(forKey: key) {
+      Child.say("computing")
+      try await Task.sleep(for: .seconds(3600))
+      return 0
+    }
+  }
+
+  private static func inherit(_ path: String) async throws {
+    let cache = PersistentCache<Int, Int>(storage: try SharedStore(at: path))
+    Child.say("ready")
+    while let line = readLine(), let key = Int(line) {
+      Child.say("waiting")
+      _ = try await cache.value(forKey: key) {
+        Child.say("\(bench_now())")
+        return 1
+      }
+    }
+  }
+
+  private static func increment(_ path: String) throws {
+    let cache = PersistentCache<String, Int>(storage: try SharedStore(at: path))
+    Child.say("ready")
+    while let line = readLine(), let seconds = Double(line) {
+      let end = bench_now() + UInt64(seconds * 1e9)
+      var count = 0
+      while bench_now() < end {
+        try cache.increment(forKey: "hot")
+        count += 1
+      }
+      Child.say("\(count)")
+    }
+  }
+
+  private static func redisIncrement(_ socket: String) {
+    let client = peer_redis(socket)
+    Child.say("ready")
+    while let line = readLine(), let seconds = Double(line) {
+      let end = bench_now() + UInt64(seconds * 1e9)
+      var count = 0
+      while bench_now() < end {
+        peer_redis_increment(client)
+        count += 1
+      }
+      Child.say("\(count)")
+    }
+    peer_close(client)
+  }
+}
+
+private final class Counter: Sendable {
+  private let count = Atomic<Int>(0)
+  var value: Int { count.load(ordering: .relaxed) }
+  func add() { count.wrappingAdd(1, ordering: .relaxed) }
+}
