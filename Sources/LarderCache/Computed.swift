@@ -74,8 +74,8 @@ enum ComputedContent<Value: Sendable>: Sendable {
   }
 }
 
-/// The computation of a key that is not stored, and the form in which its result is stored.
-struct Computation<Value: Sendable, R: Sendable>: Sendable {
+/// The computation of a key that is not stored. Its result is a value, or `nil` if there is none.
+struct Computation<Value: Sendable>: Sendable {
   /// The tags that the result will have, as far as they are known.
   var tags: [String] = []
   var refresh = Refresh.never
@@ -83,8 +83,19 @@ struct Computation<Value: Sendable, R: Sendable>: Sendable {
   var replacing: LoadedValue<Value>?
   /// Whether `body` is interested in the expired value of the key.
   var usesOldValue = false
+  /// Whether the flight of another caller can give the result.
+  var joins = true
+  /// Whether a negative entry is a result.
+  var acceptsAbsence = true
   /// Computes the result. Is passed the expired value of the key, if there is one.
-  let body: @Sendable (Value?) async throws -> (result: R, content: ComputedContent<Value>)
+  let body: @Sendable (Value?) async throws -> (result: Value?, content: ComputedContent<Value>)
+
   /// Returns the result for what is stored for the key, or `nil` if it is to be computed.
-  let stored: @Sendable (KeyState<Value>) -> R?
+  func stored(_ state: KeyState<Value>) -> Value?? {
+    switch state {
+    case .value(let value): .some(value)
+    case .absent: acceptsAbsence ? .some(nil) : nil
+    case .unknown: nil
+    }
+  }
 }

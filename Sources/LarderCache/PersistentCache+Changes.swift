@@ -86,7 +86,10 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
         guard case .commit(let changes, let end) = event else {
           return .gap(cursor: event.cursor)
         }
-        let own = changes.filter { $0.namespace == nil || $0.namespace == namespace }
+        let own = changes.filter { change in
+          (change.namespace == nil || change.namespace == namespace)
+            && element(change, end) != nil
+        }
         waiting =
           own.enumerated().compactMap { index, change in
             element(change, index == own.count - 1 ? end : before)

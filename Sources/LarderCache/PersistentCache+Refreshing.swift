@@ -22,38 +22,47 @@ internal import LarderEngine
 
 extension PersistentCache {
   /// Returns the result of a computation, from the store, from memory, or from the key's flight.
-  func result<R: Sendable>(
-    _ computation: Computation<Value, R>, forKey key: Key
-  ) async throws -> R {
+  func result(
+    _ computation: Computation<Value>, forKey key: Key
+  ) async throws -> Value? {
     let refresh = computation.refresh
     if let value = tier.validValue(key) {
       if refresh.early > 0, let cached = entry(of: key) { refreshEarly(cached, computation, key) }
-      if let result = computation.stored(.value(value)) { return result }
+      return value
     }
     let state = try backend.readable(key, includesKept: refresh.kept > 0)
-    var old: LoadedValue<Value>?
     if let loaded = state.value, loaded.expires <= tier.now {
-      if refresh.servesStale(loaded.expires, at: tier.now),
-        let result = computation.stored(.value(loaded.value))
-      {
+      if refresh.servesStale(loaded.expires, at: tier.now) {
         start(computation, key, replacing: loaded)
-        return result
+        return loaded.value
       }
-      old = loaded
     } else if let result = computation.stored(state.map(\.value)) {
       if let loaded = state.value { refreshEarly(loaded, computation, key) }
       return result
     }
     do {
-      return try await backend.flights.value(call(key)) { [backend] flight in
-        try await backend.compute(key, computation, flight)
-      }
-    } catch  where !(error is CancellationError) {
-      guard let old, refresh.servesAfterError(old.expires, at: tier.now),
-        let result = computation.stored(.value(old.value))
+      return try await flight(of: key, computation)
+    } catch  where !(error is CancellationError) && refresh.staleIfError > .zero {
+      // Read again: the value may have been removed or written during the computation.
+      guard let kept = try? backend.readable(key, includesKept: true).value,
+        refresh.servesAfterError(kept.expires, at: tier.now)
       else { throw error }
       (refresh.onError ?? report)(error)
-      return result
+      return kept.value
+    }
+  }
+
+  /// Returns the result of the key's flight.
+  ///
+  /// - Parameter onWait: Called when another task or process computes the key.
+  func flight(
+    of key: Key, _ computation: Computation<Value>, onWait: (@Sendable () -> Void)? = nil
+  ) async throws -> Value? {
+    var call = call(key)
+    call.onWait = onWait
+    call.joins = computation.joins
+    return try await backend.flights.value(call) { [backend] flight in
+      try await backend.compute(key, computation, flight)
     }
   }
 
@@ -67,8 +76,8 @@ extension PersistentCache {
 
   /// Starts to compute the next value of a key before the current one expires, with the probability of
   /// the refresh.
-  private func refreshEarly<R>(
-    _ current: LoadedValue<Value>, _ computation: Computation<Value, R>, _ key: Key
+  private func refreshEarly(
+    _ current: LoadedValue<Value>, _ computation: Computation<Value>, _ key: Key
   ) {
     guard
       computation.refresh.isDue(
@@ -78,8 +87,8 @@ extension PersistentCache {
   }
 
   /// Starts to compute the next value of a key in the background.
-  private func start<R>(
-    _ computation: Computation<Value, R>, _ key: Key, replacing old: LoadedValue<Value>
+  private func start(
+    _ computation: Computation<Value>, _ key: Key, replacing old: LoadedValue<Value>
   ) {
     var computation = computation
     computation.replacing = old
@@ -89,7 +98,7 @@ extension PersistentCache {
     }
   }
 
-  private func call<R>(_ key: Key) -> SingleFlightGroup.Call<R> {
+  private func call(_ key: Key) -> SingleFlightGroup.Call<Value?> {
     SingleFlightGroup.Call(
       EncodedKey(key), in: namespace, timeout: options.computeTimeout,
       text: backend.context.text(of: key))

@@ -54,13 +54,17 @@ extension PersistentCache {
     // Before the look-up, so that a wrong lifetime is an error of every call and not only of a miss.
     try attributes.validate()
     try refresh.validate(expires)
-    return try await result(
-      Computation(
-        tags: tags, refresh: refresh,
-        body: { _ in
-          let value = try await compute()
-          return (value, .value(value, attributes))
-        }, stored: { $0.value }), forKey: key)
+    var computation = Computation<Value>(
+      tags: tags, refresh: refresh, acceptsAbsence: false,
+      body: { _ in
+        let value = try await compute()
+        return (value, .value(value, attributes))
+      })
+    while true {
+      if let value = try await result(computation, forKey: key) { return value }
+      // The flight was of a caller for which the key may have no value.
+      computation.joins = false
+    }
   }
 
   /// Returns the value of a key, or `nil` if the key is known to have none. If nothing is known, one
@@ -101,7 +105,7 @@ extension PersistentCache {
         body: { _ in
           let value = try await compute()
           return (value, value.map { .value($0, attributes) } ?? .absent(absent))
-        }, stored: storedOptional), forKey: key)
+        }), forKey: key)
   }
 
   /// Returns the value of a key, or `nil` if the key is known to have none. If nothing is known, one
@@ -152,18 +156,7 @@ extension PersistentCache {
             guard let old else { throw StoreError.unchangedNothing }
             return (old, .unchanged(computed.attributes))
           }
-        }, stored: storedOptional), forKey: key)
-  }
-
-  /// Returns the result of a computation that may find no value, for what is stored.
-  private var storedOptional: @Sendable (KeyState<Value>) -> Value?? {
-    { state in
-      switch state {
-      case .value(let value): .some(value)
-      case .absent: .some(nil)
-      case .unknown: nil
-      }
-    }
+        }), forKey: key)
   }
 
   /// Changes a value in a transaction among all processes. The cache must have a ``storage``.

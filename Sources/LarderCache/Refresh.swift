@@ -25,8 +25,8 @@ internal import LarderEngine
 ///
 /// A computed value is stored with the longest of the three durations, and kept for that time after
 /// its expiration. Only calls with a refresh see it then: for `value(forKey:)` and all other reads it is
-/// expired. In the statistics it counts as an entry, and it is evicted before values that are not
-/// expired. A value that never expires, or that has a sliding expiration, is not refreshed.
+/// expired. In the statistics and for the budget it counts as an entry. A value that never expires, or
+/// that has a sliding expiration, is not refreshed.
 ///
 /// One process of the machine computes the new value, as in
 /// ``PersistentCache/value(forKey:expires:refresh:tags:_:)``; the calls of all processes get the old one

@@ -135,7 +135,7 @@ final class GenerationWriter {
         }
       }
     }
-    if entry.expires != EntryHeader.never {
+    if header.keptUntil != EntryHeader.never {
       try transaction!.put(
         ExpiryKey.value(lifetime: entry.traits.lifetime),
         forKey: ExpiryKey.key(expires: header.keptUntil, hash: hash), in: expiries)
@@ -252,7 +252,7 @@ final class GenerationWriter {
     let name = spaces.first { $0.value.number == header.namespace }!.key
     account(header, in: name, adding: false)
     for id in item.chunks?.ids ?? 0..<0 { try transaction!.remove(key: id, in: chunks) }
-    if header.expires != EntryHeader.never,
+    if header.keptUntil != EntryHeader.never,
       !all.contains(where: { $0.offset != offset && $0.header.keptUntil == header.keptUntil })
     {
       try transaction!.remove(

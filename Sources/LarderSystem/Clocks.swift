@@ -25,6 +25,13 @@ package enum Clocks {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
+  /// Wall time in nanoseconds since 1970, from the exact clock.
+  package static func wallNanoseconds() -> UInt64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_REALTIME, &time)
+    return UInt64(max(time.tv_sec, 0)) * 1_000_000_000 + UInt64(time.tv_nsec)
+  }
+
   /// Nanoseconds of a clock that never steps and is one for all processes of the machine.
   package static func monotonicNanoseconds() -> UInt64 {
     var time = timespec()

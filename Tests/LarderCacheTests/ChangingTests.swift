@@ -13,6 +13,25 @@ import Testing
 
 /// Writes that depend on what is stored.
 @Suite(.timeLimit(.minutes(15))) struct ChangingTests {
+  @Test func `A change that overlaps a set in memory is before or after it`() async throws {
+    let inCost = FlightTests.Gate()
+    let isFirst = Shared(true)
+    let cache = PersistentCache<String, Int>(storage: nil) { _ in
+      let wasFirst = isFirst.value.withLock { isFirst in
+        defer { isFirst = false }
+        return isFirst
+      }
+      if wasFirst { inCost.open() }
+      return 1
+    }
+    let setting = Task { try await cache.setValue(100, forKey: "k") }
+    await inCost.wait()
+    let value = try await cache.update(forKey: "k") { old in (old ?? 0) + 1 }
+    try await setting.value
+    let end = try await cache.value(forKey: "k")
+    #expect([[1, 100], [101, 101]].contains([value, end]), "\(value ?? -1) \(end ?? -1)")
+  }
+
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

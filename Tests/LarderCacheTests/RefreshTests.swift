@@ -244,7 +244,147 @@ import Testing
     #expect(try await cache.value(forKey: "k") == nil)
   }
 
+  // MARK: Writes and removals during a computation
+
+  @Test(arguments: [true, false])
+  func `A cancelled computation that ends late does not replace a newer one`(
+    usesStore: Bool
+  ) async throws {
+    let cache = PersistentCache<String, Int>(storage: usesStore ? store : nil)
+    let (begun, goOn, ended) = (Gate(), Gate(), Gate())
+    let first = Task {
+      try await cache.value(forKey: "k") {
+        begun.open()
+        await goOn.wait()
+        defer { ended.open() }
+        return 1
+      }
+    }
+    await begun.wait()
+    first.cancel()
+    await #expect(throws: CancellationError.self) { try await first.value }
+    #expect(try await cache.value(forKey: "k") { 2 } == 2)
+    goOn.open()
+    await ended.wait()
+    while cache.waitingCallers > 0 { await Task.yield() }
+    try cache.sync()
+    #expect(try await cache.value(forKey: "k") == 2)
+  }
+
+  @Test(arguments: ["key", "tag", "all", "set"])
+  func `A value that changes during a failing computation is not served`(
+    kind: String
+  ) async throws {
+    let cache = cache()
+    let refresh = Refresh(staleIfError: .seconds(1000))
+    _ = try await cache.value(forKey: "k", expires: minute, refresh: refresh, tags: ["t"]) { 1 }
+    clock.advance(by: .seconds(60))
+    let compute: @Sendable () async throws -> Int = {
+      switch kind {
+      case "key": try await cache.removeValue(forKey: "k")
+      case "tag": try await cache.removeAll(tagged: "t")
+      case "all": try await cache.removeAll()
+      default: try await cache.setValue(9, forKey: "k")
+      }
+      throw Failure()
+    }
+    if kind == "set" {
+      let value = try await cache.value(
+        forKey: "k", expires: minute, refresh: refresh, tags: ["t"], compute)
+      #expect(value == 9)
+    } else {
+      await #expect(throws: Failure.self) {
+        try await cache.value(forKey: "k", expires: minute, refresh: refresh, tags: ["t"], compute)
+      }
+    }
+  }
+
+  @Test func `Without a store an unchanged value keeps its tags and an absent one ends`()
+    async throws
+  {
+    let cache = PersistentCache<String, Int>(storage: nil)
+    let refresh = Refresh(staleFor: .seconds(3600), keptFor: .seconds(3600))
+    let soon = Expiration.after(.milliseconds(1))
+    _ = try await cache.computedValue(forKey: "k", refresh: Refresh(keptFor: .seconds(3600))) { _ in
+      Computed(1, expires: soon, tags: ["t"])
+    }
+    while try await cache.value(forKey: "k") != nil { await Task.yield() }
+    let kept = try await cache.computedValue(
+      forKey: "k", refresh: Refresh(keptFor: .seconds(3600))
+    ) { old in
+      #expect(old == 1)
+      return .unchanged(expires: .after(.seconds(3600)))
+    }
+    #expect(kept == 1)
+    #expect(try await cache.value(forKey: "k") == 1)
+    try await cache.removeAll(tagged: "t")
+    #expect(try await cache.value(forKey: "k") == nil)
+
+    _ = try await cache.computedValue(forKey: "a", refresh: refresh) { _ in
+      Computed(1, expires: soon)
+    }
+    while try await cache.value(forKey: "a") != nil { await Task.yield() }
+    let stale = try await cache.computedValue(forKey: "a", refresh: refresh) { _ in
+      .absent(for: .seconds(1))
+    }
+    #expect(stale == 1)
+    while try await cache.keys().contains("a") { await Task.yield() }
+    let next = try await cache.computedValue(forKey: "a", refresh: refresh) { old in
+      #expect(old == nil)
+      return Computed(2)
+    }
+    #expect(next == 2)
+  }
+
+  @Test(arguments: [true, false])
+  func `A key can be computed after its computation has requested it once more`(
+    usesStore: Bool
+  ) async throws {
+    let cache = PersistentCache<String, Int>(
+      storage: usesStore ? store : nil, options: CacheOptions(computeTimeout: .seconds(20)))
+    await #expect(throws: Failure.self) {
+      try await cache.value(forKey: "k") {
+        try await cache.setValue(7, forKey: "k")
+        try await cache.removeValue(forKey: "k")
+        _ = try? await cache.value(forKey: "k") { 1 }
+        throw Failure()
+      }
+    }
+    try await cache.removeValue(forKey: "k")
+    #expect(try await cache.value(forKey: "k") { 2 } == 2)
+  }
+
+  @Test func `A caller of a value computes while a computation without one is being stored`()
+    async throws
+  {
+    let cache = cache()
+    let values = try await withThrowingTaskGroup(of: Int?.self) { group in
+      for number in 0..<50 {
+        group.addTask {
+          try await cache.value(forKey: "k\(number / 2)", absentFor: .seconds(60)) { nil }
+        }
+        group.addTask { try await cache.value(forKey: "k\(number / 2)") { 5 } }
+      }
+      return try await group.reduce(into: [Int?]()) { $0.append($1) }
+    }
+    #expect(values.count { $0 == 5 } >= 50)
+  }
+
   // MARK: Limits
+
+  @Test func `The shortest time limit ends a computation that hangs`() async throws {
+    let cache = PersistentCache<Int, Int>(
+      storage: store, options: CacheOptions(computeLimit: .zero))
+    for key in 0..<200 {
+      let error = await #expect(throws: (any Error).self) {
+        try await cache.value(forKey: key) {
+          try await Task.sleep(for: .seconds(3600))
+          return 1
+        }
+      }
+      #expect((error as? StoreError)?.code == .computationStalled)
+    }
+  }
 
   @Test(arguments: [true, false])
   func `A computation that takes too long is cancelled and the next caller computes`(

@@ -44,6 +44,33 @@ import Testing
     }
   }
 
+  @Test(arguments: [1, 5, 16, 17, 160])
+  func `A sliding window of a few milliseconds has its limit`(milliseconds: Int) throws {
+    let limiter = store.rateLimiter("a", .slidingWindow(limit: 5, per: .milliseconds(milliseconds)))
+    #expect(try permitted(limiter) == 5)
+    clock.advance(by: .milliseconds(milliseconds * 2 + 20))
+    #expect(try permitted(limiter) == 5)
+  }
+
+  @Test func `Windows of different lengths under one name do not reset each other`() throws {
+    let limiters = [1, 2].map {
+      store.rateLimiter("a", .slidingWindow(limit: 5, per: .seconds($0)))
+    }
+    var count = 0
+    for number in 0..<100 where try limiters[number % 2].tryAcquire() { count += 1 }
+    #expect(count == 5)
+  }
+
+  @Test func `A bucket of one token keeps a high rate`() throws {
+    let system = try SharedStore(at: directory.appending("system"))
+    let limiter = system.rateLimiter("a", .tokenBucket(rate: 500, burst: 1))
+    let start = ContinuousClock.now
+    for _ in 0..<100 { try limiter.acquire() }
+    let time = start.duration(to: .now)
+    // 0.2 s. Before, each permission waited for a step of the coarse clock, 4 ms.
+    #expect(time >= .milliseconds(190))
+  }
+
   @Test func `A sliding window never has more calls than its limit`() throws {
     let seed = Seed.announce()
     var random = seed.generator()

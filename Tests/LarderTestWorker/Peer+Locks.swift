@@ -53,6 +53,10 @@ extension Peer {
         name, .tokenBucket(rate: 0.000_01, burst: try number(words[2])))
       let count = try (0..<number(words[1])).filter { _ in try limiter.tryAcquire() }.count
       return "permitted \(count)"
+    case "acquire":
+      try store.rateLimiter(name, .tokenBucket(rate: 0.000_01, burst: 1))
+        .acquire(timeout: .seconds(3600))
+      return "acquired"
     case "barrier":
       try store.barrier(name, parties: number(words[1])).wait(timeout: .seconds(60))
       return "passed"

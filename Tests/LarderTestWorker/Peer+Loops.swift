@@ -91,7 +91,8 @@ extension Peer {
       for number in 0... { try texts.setValue("x", forKey: "\(words[0]):\(number)") }
       return "over"
     case "starve": return try starve(number(words[0]), String(words[1]))
-    case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "barrier",
+    case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "acquire",
+      "barrier",
       "lead":
       return try locks(command, words)
     case "cross": return try cross(number(words[0]), number(words[1]))

@@ -67,12 +67,15 @@ struct WatchCommand: AsyncParsableCommand {
       }
       var left = count ?? .max
       guard left > 0 else { return }
-      for try await event in try store.changes(since: cursor) {
-        for line in lines(of: event) {
+      let changes = try store.changes(since: cursor)
+      var before = changes.start
+      for try await event in changes {
+        for line in lines(of: event, after: before) {
           print(line)
           left -= 1
           if left == 0 { return }
         }
+        before = event.cursor
       }
     }
   }
@@ -84,15 +87,19 @@ struct WatchCommand: AsyncParsableCommand {
     var cursor: ChangeCursor
   }
 
-  private func lines(of event: ChangeEvent) -> [Line] {
+  /// Returns the lines of an event. Within a commit, only the last one has the place after it, so that
+  /// a later run repeats changes rather than missing them.
+  private func lines(of event: ChangeEvent, after before: ChangeCursor) -> [Line] {
     switch event {
     case .gap(let from, let to, let cursor):
       return [Line(kind: "gap", commits: from...to, cursor: cursor)]
     case .commit(let changes, let cursor):
-      return changes.filter(isWanted).map { change in
+      let wanted = changes.filter(isWanted)
+      return wanted.enumerated().map { index, change in
         Line(
           kind: change.kind.description, change: change,
-          commits: change.commitVersion...change.commitVersion, cursor: cursor)
+          commits: change.commitVersion...change.commitVersion,
+          cursor: index == wanted.count - 1 ? cursor : before)
       }
     }
   }

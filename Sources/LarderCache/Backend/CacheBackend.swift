@@ -78,9 +78,9 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   func sync() throws
 
   /// Computes a result as the leader of a flight, stores it, and returns it.
-  func compute<R: Sendable>(
-    _ key: Key, _ computation: Computation<Value, R>, _ flight: Flight<R>
-  ) async throws -> R
+  func compute(
+    _ key: Key, _ computation: Computation<Value>, _ flight: Flight<Value?>
+  ) async throws -> Value?
   /// Reads a key, and returns a closure that stores a value if the key had none and was not written
   /// since. The closure returns whether it stored the value.
   func beginConditionalFill(
@@ -113,7 +113,7 @@ extension CacheBackend {
   }
 
   /// Returns the result that is stored for a key, unless it is the one that is to be replaced.
-  func result<R>(_ computation: Computation<Value, R>, of key: Key) throws -> R? {
+  func result(_ computation: Computation<Value>, of key: Key) throws -> Value?? {
     let state = try readable(key, includesKept: false)
     if let loaded = state.value, let old = computation.replacing,
       loaded.version == old.version, loaded.expires == old.expires
@@ -124,10 +124,9 @@ extension CacheBackend {
   }
 
   /// Returns the expired value of a key, if the computation is interested in it.
-  func oldValue<R>(_ computation: Computation<Value, R>, of key: Key) throws -> LoadedValue<Value>?
-  {
+  func oldValue(_ computation: Computation<Value>, of key: Key) throws -> LoadedValue<Value>? {
     guard computation.usesOldValue else { return nil }
-    return try computation.replacing ?? readable(key, includesKept: true).value
+    return try readable(key, includesKept: true).value
   }
 }
 
@@ -205,6 +204,7 @@ struct LoadedValue<Value: Sendable>: Sendable {
     self.init(value: entry.value, expires: entry.expires)
     version = entry.commitVersion
     computeTime = entry.computeTime
+    tags = entry.tags
   }
 
   /// Creates a value that is used now: with a sliding expiration it begins a new lifetime.

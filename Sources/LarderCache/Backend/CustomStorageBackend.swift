@@ -116,6 +116,14 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
     try call.isUndisturbed && write(value, for: key, attributes)
   }
 
+  func renew(
+    _ old: LoadedValue<Value>, of key: Key, _ attributes: EntryAttributes?,
+    since call: CallTracker<String>.Call
+  ) throws {
+    guard call.isUndisturbed else { return }
+    _ = try write(attributes == nil ? nil : old.value, for: key, attributes ?? EntryAttributes())
+  }
+
   func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
     let expires = attributes.expiration
     if !attributes.tags.isEmpty || attributes.isPinned || attributes.isAbsent {

@@ -23,6 +23,12 @@ protocol LocalBackend<Key, Value>: CacheBackend {
     _ value: Value, for key: Key, _ attributes: EntryAttributes,
     since call: CallTracker<Name>.Call
   ) throws -> Bool
+  /// Gives a value another expiration, or removes it if that is `nil`, if its key was not written since
+  /// `call` began. The value may have expired.
+  func renew(
+    _ old: LoadedValue<Value>, of key: Key, _ attributes: EntryAttributes?,
+    since call: CallTracker<Name>.Call
+  ) throws
 }
 
 extension LocalBackend {
@@ -95,9 +101,9 @@ extension LocalBackend {
     changes.note(nil)
   }
 
-  func compute<R: Sendable>(
-    _ key: Key, _ computation: Computation<Value, R>, _ flight: Flight<R>
-  ) async throws -> R {
+  func compute(
+    _ key: Key, _ computation: Computation<Value>, _ flight: Flight<Value?>
+  ) async throws -> Value? {
     if let result = try result(computation, of: key) { return result }
     let call = begin(key)
     let old = try oldValue(computation, of: key)
@@ -112,11 +118,14 @@ extension LocalBackend {
     // A write or removal during the computation is newer than its result.
     do {
       switch content.noting(computation.refresh, computeTime: time) {
-      case .nothing, .absent: break
+      case .nothing: break
+      case .absent:
+        // There are no negative entries, but the old value is none any more.
+        if let old = expired(key) { try renew(old, of: key, nil, since: call) }
       case .value(let value, let attributes):
         _ = try fill(value, for: key, attributes, since: call)
       case .unchanged(let attributes):
-        if let old { _ = try fill(old.value, for: key, attributes, since: call) }
+        if let old { try renew(old, of: key, attributes, since: call) }
       }
     } catch {
       report(error)

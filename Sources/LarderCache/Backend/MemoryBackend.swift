@@ -40,17 +40,41 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
   func fill(
     _ value: Value, for key: Key, _ attributes: EntryAttributes, since call: CallTracker<Key>.Call
   ) throws -> Bool {
-    insert(value, key, try place(of: attributes)) { call.isUndisturbed }
+    insert(value, key, try place(of: attributes)) { note(key, since: call) }
+  }
+
+  /// Notes a write of a key if there was none since a call began. Under the lock of the key's shard: of
+  /// two that overlap, the second finds the first's note.
+  private func note(_ key: Key, since call: CallTracker<Key>.Call) -> Bool {
+    guard call.isUndisturbed else { return false }
+    calls.note(key)
+    return true
+  }
+
+  func renew(
+    _ old: LoadedValue<Value>, of key: Key, _ attributes: EntryAttributes?,
+    since call: CallTracker<Key>.Call
+  ) throws {
+    guard let attributes else {
+      tier.remove(key) { note(key, since: call) }
+      return changes.note(key)
+    }
+    var place = try place(of: attributes)
+    place.origin.tags = old.tags
+    insert(old.value, key, place) { note(key, since: call) }
   }
 
   func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
     // Checked first: a rejected write leaves the old value, and computations of the key continue.
     let place = try place(of: attributes)
     try requireNoChange(of: key)
-    calls.note(key)
-    if let value { return insert(value, key, place) { true } }
+    func noted() -> Bool {
+      calls.note(key)
+      return true
+    }
+    if let value { return insert(value, key, place, if: noted) }
     let existed = tier.validValue(key) != nil
-    tier.remove(key)
+    tier.remove(key, if: noted)
     changes.note(key)
     return existed
   }
@@ -197,10 +221,8 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
       let call = calls.begin(key)
       guard let new = try decide(read(key)) else { return false }
       var isUndisturbed = false
-      // Under the lock of the shard: of two changes that overlap, the second finds the first's note.
       func mayChange() -> Bool {
-        isUndisturbed = call.isUndisturbed
-        if isUndisturbed { calls.note(key) }
+        isUndisturbed = note(key, since: call)
         return isUndisturbed
       }
       if let value = new.value {

@@ -6,9 +6,9 @@ internal import LarderCoding
 internal import LarderEngine
 
 extension StoreBackend {
-  func compute<R: Sendable>(
-    _ key: Key, _ computation: Computation<Value, R>, _ flight: Flight<R>
-  ) async throws -> R {
+  func compute(
+    _ key: Key, _ computation: Computation<Value>, _ flight: Flight<Value?>
+  ) async throws -> Value? {
     let place = try open("compute", key)
     let (core, space, encoded) = (place.core, place.space, place.encoded)
     while true {

@@ -40,6 +40,8 @@ final class StoreWatcher: Sendable {
     var next: UInt64 = 0
     var isStarted = false
     var isStopped = false
+    /// The time of the store's clock until which the thread sleeps unless a process commits.
+    var sleepEnd = Int64.min
   }
 
   private let state = Mutex(State())
@@ -59,14 +61,16 @@ final class StoreWatcher: Sendable {
       slots: slots, generation: snapshot.generation, commitVersion: snapshot.commitVersion,
       word: snapshot.word,
       since: Clocks.monotonicNanoseconds(), interest: interest, resume: resume)
-    let (id, mustStart): (UInt64?, Bool) = state.withLock { state in
+    let (id, mustStart, mustWake): (UInt64?, Bool, Bool) = state.withLock { state in
       // Checked under the lock that adds the waiter: every later commit wakes the thread, which
       // finds the waiter.
-      if state.isStopped || isReady(waiter, snapshot.generation, core) { return (nil, false) }
+      if state.isStopped || isReady(waiter, snapshot.generation, core) {
+        return (nil, false, false)
+      }
       state.next += 1
       state.waiters[state.next] = waiter
       defer { state.isStarted = true }
-      return (state.next, !state.isStarted)
+      return (state.next, !state.isStarted, waiter.interest.deadline < state.sleepEnd)
     }
     guard let id else {
       resume()
@@ -83,6 +87,8 @@ final class StoreWatcher: Sendable {
       }
     }
     hasWaiters.set()
+    // The thread sleeps for longer than this observer's data is valid.
+    if mustWake { snapshot.generation.table.advanceWakeWord() }
     return id
   }
 
@@ -149,6 +155,7 @@ final class StoreWatcher: Sendable {
           let ids = state.waiters.filter { isReady($0.value, generation, core) }.map(\.key)
           let ready = ids.compactMap { state.waiters.removeValue(forKey: $0) }
           let pause = longestPause(state, generation, core)
+          state.sleepEnd = core.now + pause / 1_000_000
           return (ready, state.waiters.isEmpty, state.isStopped, pause)
         }
         for waiter in ready { waiter.resume() }

@@ -47,6 +47,10 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
 
   let node = FlightNode()
   private let state = Mutex(State())
+  /// Called when another process computes the key.
+  private let onWait: (@Sendable () -> Void)?
+
+  init(onWait: (@Sendable () -> Void)? = nil) { self.onWait = onWait }
 
   // MARK: For the flight's task
 
@@ -69,25 +73,32 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
       if state.callers == 0 { state.isCancelled = true }
       return state.callers == 0
     }
-    defer { state.withLock { $0.isComputing = false } }
     if isUnwanted { throw CancellationError() }
     let timer = limit.map { limit in
       DeadlineTimer.shared.schedule(after: limit.duration.nanoseconds) { [self] in stop(limit) }
     }
     defer { if let timer { DeadlineTimer.shared.cancel(timer) } }
-    return try await body()
+    let result: Result<R, any Error>
+    do { result = .success(try await body()) } catch { result = .failure(error) }
+    let isCancelled = state.withLock { state in
+      state.isComputing = false
+      return state.isCancelled
+    }
+    // Its callers have left, and another flight may have stored a newer result.
+    if isCancelled { throw CancellationError() }
+    return try result.get()
   }
 
   /// Ends the computation after its time limit.
   private func stop(_ limit: ComputeLimit) {
-    let task = state.withLock { state -> Task<Void, Never>? in
-      guard state.isComputing, state.result == nil else { return nil }
+    let (isStopped, task) = state.withLock { state -> (Bool, Task<Void, Never>?) in
+      guard state.isComputing, state.result == nil else { return (false, nil) }
       state.isCancelled = true
-      return state.task
+      return (true, state.task)
     }
-    guard let task else { return }
+    guard isStopped else { return }
     deliver(.failure(StoreError.computationStopped(limit)))
-    task.cancel()
+    task?.cancel()
   }
 
   /// Records the process that the flight waits for, or `nil` if it is not known now.
@@ -96,6 +107,7 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
       state.isElsewhere = true
       state.holder = holder ?? state.holder
     }
+    onWait?()
   }
 
   /// Delivers the value to the callers before the flight has ended.
@@ -115,15 +127,27 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
   /// Adds a caller. Returns `false` if the result would be stale.
   func enter() -> Bool {
     state.withLock { state in
-      if state.isCancelled { return false }
-      if state.isValid.map({ !$0() }) ?? (state.result != nil) { return false }
+      guard Self.isOpen(state) else { return false }
       state.callers += 1
       return true
     }
   }
 
+  /// Whether callers that come now can have the result.
+  var isOpen: Bool { state.withLock { Self.isOpen($0) } }
+
+  private static func isOpen(_ state: State) -> Bool {
+    !state.isCancelled && (state.isValid.map { $0() } ?? (state.result == nil))
+  }
+
   /// Records the task of the flight.
-  func run(_ task: Task<Void, Never>) { state.withLock { $0.task = task } }
+  func run(_ task: Task<Void, Never>) {
+    let isCancelled = state.withLock { state in
+      state.task = task
+      return state.isCancelled
+    }
+    if isCancelled { task.cancel() }
+  }
 
   /// Removes a caller. The last one cancels a closure that runs.
   func leave() {
@@ -180,7 +204,11 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
       return (isFirst && !state.isElsewhere, state.isElsewhere, state.holder)
     }
     // The caller's own closure has no time limit, and may not have begun yet.
-    if isOwn { return setTimer(of: outcome, id, call) }
+    if isOwn {
+      return outcome.setTimer(after: max(call.timeout, .milliseconds(100))) { [self] in
+        handleTimeout(outcome, id, call)
+      }
+    }
     let process = isElsewhere ? holder : ProcessIdentity.pid
     end(id, StoreError.computationStalled(call.text(), by: process, call.timeout))
   }

@@ -34,6 +34,10 @@ package final class SingleFlightGroup: Sendable {
     /// A closure that returns the key and its namespace, for error messages.
     let text: @Sendable () -> String
     let timeout: Duration
+    /// Called when another task or process computes the key.
+    package var onWait: (@Sendable () -> Void)?
+    /// Whether a flight of another caller can give the result.
+    package var joins = true
 
     package init(
       _ key: EncodedKey, in space: String, timeout: Duration,
@@ -49,7 +53,7 @@ package final class SingleFlightGroup: Sendable {
   private let flights = Mutex<[Name: any Sendable]>([:])
 
   /// The computation that the current task is part of.
-  @TaskLocal static var current: FlightNode?
+  @TaskLocal package static var current: FlightNode?
 
   package init() {}
 
@@ -66,8 +70,8 @@ package final class SingleFlightGroup: Sendable {
     let name = name(of: call)
     let (flight, isNew, stale) = flights.withLock { flights in
       let known = flights[name] as? Flight<Value>
-      if let known, known.enter() { return (known, false, nil as Flight<Value>?) }
-      let flight = Flight<Value>()
+      if let known, call.joins, known.enter() { return (known, false, nil as Flight<Value>?) }
+      let flight = Flight<Value>(onWait: call.onWait)
       flights[name] = flight
       return (flight, true, known)
     }
@@ -77,7 +81,9 @@ package final class SingleFlightGroup: Sendable {
     defer { if let stale { FlightNode.disconnect(flight.node, from: stale.node) } }
     let caller = SingleFlightGroup.current
     if let caller, !FlightNode.connect(caller, to: flight.node) {
-      throw StoreError.crossedComputation(call.text())
+      let error = StoreError.crossedComputation(call.text())
+      if isNew { end(flight, name, .failure(error)) }
+      throw error
     }
     defer { if let caller { FlightNode.disconnect(caller, from: flight.node) } }
     if isNew {
@@ -91,14 +97,11 @@ package final class SingleFlightGroup: Sendable {
         } catch {
           result = .failure(error)
         }
-        // Removed before delivery: the next caller begins another flight.
-        flights.withLock { flights in
-          if flights[name] as? Flight<Value> === flight { flights[name] = nil }
-        }
-        flight.deliver(result)
+        end(flight, name, result)
       }
       flight.run(task)
     }
+    if !isNew { call.onWait?() }
     return try await flight.wait(for: call, isFirst: isNew)
   }
 
@@ -109,17 +112,35 @@ package final class SingleFlightGroup: Sendable {
     _ call: Call<Value>, onError: @escaping @Sendable (any Error) -> Void,
     compute: @escaping @Sendable (Flight<Value>) async throws -> Value
   ) {
-    guard flights.withLock({ $0[name(of: call)] == nil }) else { return }
+    let isThere = flights.withLock { flights in
+      (flights[name(of: call)] as? Flight<Value>)?.isOpen ?? false
+    }
+    if isThere { return }
     // No caller waits for it, so it cannot be part of a cycle.
     SingleFlightGroup.$current.withValue(nil) {
       _ = Task {
         do {
           _ = try await value(call, compute: compute)
+        } catch is CancellationError {
+        } catch let error as StoreError
+          where error.code == .computationStalled && error.pid != ProcessIdentity.pid
+        {
+          // Another process computes the value.
         } catch {
           onError(error)
         }
       }
     }
+  }
+
+  private func end<Value>(
+    _ flight: Flight<Value>, _ name: Name, _ result: Result<Value, any Error>
+  ) {
+    // Removed before delivery: the next caller begins another flight.
+    flights.withLock { flights in
+      if flights[name] as? Flight<Value> === flight { flights[name] = nil }
+    }
+    flight.deliver(result)
   }
 
   /// The number of callers of all computations. For tests.
@@ -163,7 +184,7 @@ package final class FlightNode: Sendable {
   /// Records that one computation waits for another.
   ///
   /// - Returns: `false` if the other one waits for the first. Nothing is recorded then.
-  static func connect(_ caller: FlightNode, to target: FlightNode) -> Bool {
+  package static func connect(_ caller: FlightNode, to target: FlightNode) -> Bool {
     let (first, last) = (ObjectIdentifier(caller), ObjectIdentifier(target))
     return edges.withLock { edges in
       var open = [last]
@@ -179,7 +200,7 @@ package final class FlightNode: Sendable {
     }
   }
 
-  static func disconnect(_ caller: FlightNode, from target: FlightNode) {
+  package static func disconnect(_ caller: FlightNode, from target: FlightNode) {
     let (first, last) = (ObjectIdentifier(caller), ObjectIdentifier(target))
     edges.withLock { edges in
       guard let count = edges[first]?[last] else { return }

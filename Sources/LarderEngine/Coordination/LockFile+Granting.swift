@@ -76,7 +76,11 @@ extension LockFile {
   /// have arrived. They leave the list: nothing is held.
   private func dismiss(_ waiting: [Int], of kind: LockKind, in slot: Int, for own: Int?) {
     if kind.isPaced {
-      for request in waiting where take(kind, slot) { dismiss(request, in: slot, for: own) }
+      // A process that was killed while it waited takes no permission.
+      for request in waiting where isAlive(owner(of: request)) {
+        guard take(kind, slot) else { return }
+        dismiss(request, in: slot, for: own)
+      }
       return
     }
     let parties = Int(clamping: parameter(slot, 0))

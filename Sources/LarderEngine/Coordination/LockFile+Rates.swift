@@ -13,7 +13,7 @@ internal import LarderSystem
 //                  the bucket is full again. A token moves it on by one interval; it is never later
 //                  than now plus burst intervals.
 // SLIDING WINDOW   parameters: milliseconds per part, limit. A window has 16 parts. Word n: number of a
-//                  part << 24 | calls, for part number modulo 17. A call is permitted if the calls of
+//                  part modulo 2^40 << 24 | calls, for part number modulo 17. A call is permitted if the calls of
 //                  the current part and the 16 before it are below the limit: those cover every window
 //                  that ends now, so no window ever has more than the limit.
 //
@@ -24,7 +24,13 @@ extension LockFile {
   private static let parts: UInt64 = 16
   static let mostCalls: UInt64 = 1 << 24 - 1
 
+  private static let partMask: UInt64 = 1 << 40 - 1
+
   private var now: UInt64 { UInt64(clamping: clock.now()) }
+  /// The time in nanoseconds: the system's clock has finer steps than milliseconds.
+  private var nowNanoseconds: UInt64 {
+    clock.isSystem ? Clocks.wallNanoseconds() : now &* 1_000_000
+  }
 
   /// Takes one permission of a limiter if its rate permits. The caller has the ticket.
   func take(_ kind: LockKind, _ slot: Int) -> Bool {
@@ -32,7 +38,7 @@ extension LockFile {
     guard first > 0, second > 0 else { return false }
     let offset = Layout.slot(slot) + Layout.slotWords
     if kind == .tokenBucket {
-      let now = now &* 1_000_000
+      let now = nowNanoseconds
       let span = Self.span(first, second)
       let found = words.load(offset)
       let full = min(max(found, now), now &+ span)
@@ -43,20 +49,36 @@ extension LockFile {
       words.store(full &+ first, at: offset)
       return true
     }
-    let part = now / first
-    guard calls(slot, upTo: part) < second else { return false }
-    let word = offset + Int(part % (Self.parts + 1)) * 8
-    let found = words.load(word)
-    words.store(found >> 24 == part ? found + 1 : part << 24 | 1, at: word)
+    guard calls(slot) < second else { return false }
+    count(1, slot)
     return true
   }
 
-  /// The calls in a part and the 16 before it.
-  private func calls(_ slot: Int, upTo part: UInt64) -> UInt64 {
+  /// Adds calls to the current part of a sliding window.
+  private func count(_ calls: UInt64, _ slot: Int) {
+    let part = now / max(parameter(slot, 0), 1)
+    let word = Layout.slot(slot) + Layout.slotWords + Int(part % (Self.parts + 1)) * 8
+    let found = words.load(word)
+    let isCurrent = found >> 24 == part & Self.partMask
+    words.store(isCurrent ? found + calls : (part & Self.partMask) << 24 | calls, at: word)
+  }
+
+  /// Gives a sliding window another length. The calls that it has counted count as calls of now, so that
+  /// processes with different lengths do not reset each other's counts.
+  func changeWindow(_ slot: Int, to milliseconds: UInt64) {
+    let counted = min(calls(slot), Self.mostCalls)
+    clearRate(slot)
+    words.store(milliseconds, at: Layout.slot(slot) + Layout.slotParameters)
+    if counted > 0 { count(counted, slot) }
+  }
+
+  /// The calls in the current part and the 16 before it.
+  private func calls(_ slot: Int) -> UInt64 {
     let offset = Layout.slot(slot) + Layout.slotWords
+    let part = now / max(parameter(slot, 0), 1)
     return (0...Int(Self.parts)).reduce(0) { sum, index in
       let word = words.load(offset + index * 8)
-      let isCounted = word >> 24 <= part && part - word >> 24 <= Self.parts
+      let isCounted = (part &- word >> 24) & Self.partMask <= Self.parts
       return isCounted ? sum + word & Self.mostCalls : sum
     }
   }
@@ -67,7 +89,7 @@ extension LockFile {
     let (first, second) = (parameter(slot, 0), parameter(slot, 1))
     var pause = first &* 1_000_000
     if kind == .tokenBucket {
-      let now = now &* 1_000_000
+      let now = nowNanoseconds
       let next = words.load(Layout.slot(slot) + Layout.slotWords) &+ first
       let end = now &+ Self.span(first, second)
       pause = next > end ? next - end : 0
@@ -79,8 +101,8 @@ extension LockFile {
   /// one does.
   func isAtRest(_ slot: Int) -> Bool {
     switch kind(of: slot) {
-    case .tokenBucket: words.load(Layout.slot(slot) + Layout.slotWords) <= now &* 1_000_000
-    case .slidingWindow: calls(slot, upTo: now / max(parameter(slot, 0), 1)) == 0
+    case .tokenBucket: words.load(Layout.slot(slot) + Layout.slotWords) <= nowNanoseconds
+    case .slidingWindow: calls(slot) == 0
     default: true
     }
   }

@@ -116,18 +116,22 @@ extension LockFile {
     }
     let most = call.key.kind == .semaphore ? Int(clamping: call.parameters.0) : 1
     if own >= most { throw .lockedByCaller(call.key, path: path) }
-    try adopt(call, slot, isUsed: !members.isEmpty)
+    try adopt(call, slot, members)
   }
 
   /// Stores the parameters of a call in its slot.
-  private func adopt(_ call: LockCall, _ slot: Int, isUsed: Bool) throws(StoreError) {
+  private func adopt(_ call: LockCall, _ slot: Int, _ members: [Int]) throws(StoreError) {
     let found = (parameter(slot, 0), parameter(slot, 1))
     // Kinds without parameters ignore the words, which may be damaged.
     guard call.parameters.0 != 0, found != call.parameters else { return }
     if call.key.kind.isPaced {
       // The rate of the last call applies. Words of another window mean something else.
-      if call.key.kind == .slidingWindow, found.0 != call.parameters.0 { clearRate(slot) }
-    } else if isUsed, (1...UInt64(Layout.requestCount)).contains(found.0) {
+      if call.key.kind == .slidingWindow, found.0 != call.parameters.0 {
+        changeWindow(slot, to: call.parameters.0)
+      }
+    } else if (1...UInt64(Layout.requestCount)).contains(found.0),
+      members.contains(where: { isAlive(owner(of: $0)) })
+    {
       throw StoreError(
         .invalidOption, during: "lock", path: path,
         "\(call.key.kind) \"\(call.key.text)\" is in use with \(found.0), and this call uses "
@@ -199,15 +203,14 @@ extension LockFile {
       do {
         try call.proceed()
       } catch {
-        abandon(pending)
+        if let grant = concede(pending, call) { return grant }
         throw error
       }
       let now = Clocks.monotonicNanoseconds()
       guard now < call.deadline else {
-        if let grant = confirm(pending) { return grant }
         let error = timedOut(call, slot: pending.slot)
-        abandon(pending)
-        throw error
+        if withdraw(pending) { throw error }
+        continue
       }
       words.sleep(
         at: word, while: LockState.word(pending.id, .waiting),
@@ -216,13 +219,24 @@ extension LockFile {
     }
   }
 
+  /// Ends a request that waits. It does not wait.
+  ///
+  /// - Returns: `false` if it does not wait any more.
+  func withdraw(_ pending: PendingLock) -> Bool {
+    guard exchange(pending.request, pending.id, .waiting, .abandoned) else { return false }
+    signal(pending.slot)
+    return true
+  }
+
   /// Ends a request, whether it waits or was granted. It does not wait.
-  func abandon(_ pending: PendingLock) {
-    if exchange(pending.request, pending.id, .waiting, .abandoned) {
-      signal(pending.slot)
-    } else if let grant = confirm(pending) {
-      grant.release()
-    }
+  ///
+  /// - Returns: The grant of a limiter or barrier: other callers have been told already.
+  func concede(_ pending: PendingLock, _ call: LockCall) -> LockGrant? {
+    if withdraw(pending) { return nil }
+    guard let grant = confirm(pending) else { return nil }
+    if call.key.kind.isMomentary { return grant }
+    grant.release()
+    return nil
   }
 
   /// Releases what a request holds. It does not wait.

@@ -81,15 +81,18 @@ final class LockWaits: Sendable {
 
   private func end(_ id: UInt64, in file: LockFile, _ error: any Error) {
     guard let wait = remove(id) else { return }
-    file.abandon(wait.pending)
+    if let grant = file.concede(wait.pending, wait.call) {
+      return wait.outcome.finish(.success(grant))
+    }
     wait.outcome.finish(.failure(error))
   }
 
   private func expire(_ id: UInt64, in file: LockFile) {
     guard let wait = remove(id) else { return }
-    if let grant = file.confirm(wait.pending) { return wait.outcome.finish(.success(grant)) }
     let error = file.timedOut(wait.call, slot: wait.pending.slot)
-    file.abandon(wait.pending)
+    if !file.withdraw(wait.pending), let grant = file.confirm(wait.pending) {
+      return wait.outcome.finish(.success(grant))
+    }
     wait.outcome.finish(.failure(error))
   }
 
@@ -126,8 +129,10 @@ final class LockWaits: Sendable {
   private func advance(_ id: UInt64, _ wait: Wait, in file: LockFile) {
     switch file.progress(of: wait.pending) {
     case .granted:
-      guard remove(id) != nil else { return }
-      wait.outcome.finish(.success(file.confirm(wait.pending)))
+      // Another process may have passed the request over; then it waits again.
+      guard let grant = file.confirm(wait.pending) else { return }
+      guard remove(id) != nil else { return grant.release() }
+      wait.outcome.finish(.success(grant))
     case nil:
       guard remove(id) != nil else { return }
       wait.outcome.finish(.success(nil))

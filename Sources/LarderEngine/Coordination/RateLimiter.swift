@@ -115,8 +115,9 @@ public struct RateLimiter: Sendable {
         grant.release()
         return true
       case .queued(let pending):
-        file.abandon(pending)
-        return false
+        guard let grant = file.concede(pending, call) else { return false }
+        grant.release()
+        return true
       case .busy: return false
       }
     } catch let error as StoreError where error.code == .lockTimeout {

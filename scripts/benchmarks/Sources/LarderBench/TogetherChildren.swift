@@ -13,8 +13,12 @@ enum TogetherChildren {
   static func run(_ words: [String]) async throws {
     let path = words[1]
     switch words[0] {
-    case "listen": try await listen(path)
-    case "subscribe": subscribe(path)
+    case "listen":
+      endWithInput()
+      try await listen(path)
+    case "subscribe":
+      endWithInput()
+      subscribe(path)
     case "idle": try await idle(path, seconds: Double(words[2])!)
     case "flight": try await flight(path, keys: Int(words[2])!)
     case "hold": try await hold(path, key: Int(words[2])!)
@@ -22,6 +26,14 @@ enum TogetherChildren {
     case "increment": try increment(path)
     case "redis-increment": redisIncrement(path)
     default: throw BenchFailure("There is no child \(words[0]).")
+    }
+  }
+
+  /// Ends the process when its parent closes the input.
+  private static func endWithInput() {
+    Thread.detachNewThread {
+      while readLine() != nil {}
+      exit(0)
     }
   }
 
