@@ -71,13 +71,48 @@ extension StoreTransaction {
   private func place<Key: CacheKey, Value: Codable & Sendable>(
     of key: Key, in cache: PersistentCache<Key, Value>, _ operation: String
   ) throws -> (StoreBackend<Key, Value>, StoreKey) {
-    guard let backend = cache.backend.transactional,
-      try backend.open(operation).core.generation() === generation
-    else {
-      throw StoreError(
-        .invalidOption, during: operation,
-        "The cache is not one over the store of this transaction. Create it with the store.")
+    let (backend, place) = try cache.place(of: key, operation)
+    guard try place.core.generation() === generation else {
+      throw StoreError.ofAnotherStore(operation)
     }
+    return (backend, place)
+  }
+}
+
+/// The values of caches in a snapshot of their store.
+extension StoreSnapshot {
+  /// Returns the value of a key.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - cache: A cache over the store of the snapshot.
+  /// - Returns: The value, or `nil` if the key has none.
+  /// - Throws: ``/LarderEngine/StoreError`` with the code
+  ///   ``/LarderEngine/StoreError/Code/unreadableEntry``, or
+  ///   ``/LarderEngine/StoreError/Code/invalidOption`` for a cache of another store.
+  public func value<Key: CacheKey, Value: Codable & Sendable>(
+    forKey key: Key, in cache: PersistentCache<Key, Value>
+  ) throws -> Value? {
+    let (backend, place) = try cache.place(of: key, "get")
+    guard place.core === core else { throw StoreError.ofAnotherStore("get") }
+    guard let stored = try value(forKey: place.encoded, in: place.space) else { return nil }
+    return try backend.context.decode(stored.payload, codec: stored.codec, of: key)
+  }
+}
+
+extension PersistentCache {
+  fileprivate func place(
+    of key: Key, _ operation: String
+  ) throws -> (StoreBackend<Key, Value>, StoreKey) {
+    guard let backend = backend.transactional else { throw StoreError.ofAnotherStore(operation) }
     return (backend, try backend.open(operation, key))
+  }
+}
+
+extension StoreError {
+  fileprivate static func ofAnotherStore(_ operation: String) -> StoreError {
+    StoreError(
+      .invalidOption, during: operation,
+      "The cache is not one over this store. Create it with the store.")
   }
 }

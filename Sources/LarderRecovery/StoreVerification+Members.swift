@@ -47,23 +47,26 @@ extension StoreVerification {
     let stored = try transaction.statistics(of: generation.changes).entries
     let expected = min(totals.changeCount, totals.changeCapacity)
     if UInt64(stored) != expected {
-      find(.warning, "changes", "there are \(stored) records; \(expected) are counted")
+      find(.warning, "changes", "there are \(stored) chunks; \(expected) are counted")
     }
-    var last: UInt64 = 0
-    for number in (totals.changeCount - min(totals.changeCount, expected))..<totals.changeCount {
-      guard
-        let bytes = try transaction.value(
-          forKey: number % max(totals.changeCapacity, 1), in: generation.changes),
-        let record = ChangeRecord(bytes)
-      else {
-        find(.warning, "changes", "record \(number) is missing or damaged")
+    var last = max(totals.changeStart, 1) - 1
+    for number in (totals.changeCount - expected)...totals.changeCount {
+      let bytes =
+        number == totals.changeCount
+        ? try transaction.value(forKey: ChangeRecord.tailKey, in: .main)
+        : try transaction.value(
+          forKey: number % max(totals.changeCapacity, 1), in: generation.changes)
+      guard let bytes else {
+        if number < totals.changeCount { find(.warning, "changes", "chunk \(number) is missing") }
         continue
       }
-      let versions = max(last + 1, totals.changeStart)...max(newest, last + 1, totals.changeStart)
-      if !versions.contains(record.commitVersion) {
-        find(.warning, "changes", "record \(number) is of another commit")
+      for record in ChangeRecord.records(in: bytes) {
+        guard let record, record.commitVersion > last, record.commitVersion <= newest else {
+          find(.warning, "changes", "chunk \(number) has a damaged record")
+          break
+        }
+        last = record.commitVersion
       }
-      last = record.commitVersion
     }
   }
 }

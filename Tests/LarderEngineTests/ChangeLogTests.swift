@@ -101,11 +101,18 @@ import Testing
     let store = try SharedStore(at: path)
     try store.setChangeLog(commits: 10)
     let cursor = try store.changeCursor()
-    for key in 0..<25 { try store.setBytes([1], forKey: key) }
-    let events = try store.recentChanges(since: cursor)
-    #expect(texts(events) == [["gap"]] + (15..<25).map { ["set /\($0)"] })
-    // The transaction that began the log changed no entry.
-    if case .gap(let from, let to, _) = events[0] { #expect(to - from == 14) }
+    for key in 0..<1000 { try store.setBytes([1], forKey: key) }
+    let events = try store.recentChanges(since: cursor, limit: 10_000)
+    let first = try #require(1000 - events.count + 1 as Int?)
+    #expect(texts(events) == [["gap"]] + (first..<1000).map { ["set /\($0)"] })
+    #expect((10...400).contains(events.count), "\(events.count)")
+    // The gap is as long as the commits that are missing.
+    if case .gap(let from, let to, _) = events[0] { #expect(to - from + 1 == first) }
+    // From any place on, the rest or a gap and what is left.
+    for (index, event) in events.enumerated() {
+      let rest = try store.recentChanges(since: event.cursor, limit: 10_000)
+      #expect(rest == Array(events[(index + 1)...]))
+    }
     let end = try store.changeCursor()
     try store.write { transaction in
       for key in 0..<2000 { try transaction.setBytes([2], forKey: "key \(key)") }
@@ -165,18 +172,21 @@ import Testing
     let store = try SharedStore(at: path)
     _ = try store.recentChanges(since: store.changeCursor())
     let cursor = try store.changeCursor()
-    for key in 0..<3 { try store.setBytes([1], forKey: key) }
+    for key in 0..<200 { try store.setBytes([1], forKey: key) }
     try store.core.write { transaction in
       let generation = transaction.generation
       let garbage: [UInt8] = [1, 2, 3]
-      let place: UInt64 = 1
       try garbage.withRawSpan { garbage throws(LMDBError) in
         try transaction.transaction.put(
-          garbage, RawSpan(), RawSpan(), forKey: place, in: generation.changes)
+          garbage, RawSpan(), RawSpan(), forKey: 1, in: generation.changes)
       }
       transaction.force()
     }
-    #expect(try texts(store.recentChanges(since: cursor)) == [["set /0"], ["gap"], ["set /2"]])
+    let found = try texts(store.recentChanges(since: cursor))
+    let gap = try #require(found.firstIndex(of: ["gap"]))
+    #expect(found[..<gap] == (0..<gap).map { ["set /\($0)"] }[...])
+    #expect(found[(gap + 1)...] == (200 - found.count + gap + 1..<200).map { ["set /\($0)"] }[...])
+    #expect(gap > 10 && found.count > 100 && found.count < 200)
     #expect(try store.verify().map(\.place) == ["changes"])
   }
 

@@ -61,6 +61,29 @@ import Testing
     #expect(try open(path).bytes(forKey: 1) == [3])
   }
 
+  @Test func `A place in the changes after the last sync is followed by a gap after a crash`()
+    throws
+  {
+    let store = try open()
+    _ = try store.recentChanges(since: store.changeCursor())
+    try store.setBytes([1], forKey: 1)
+    try store.sync()
+    let synced = try store.changeCursor()
+    try store.setBytes([2], forKey: 1)
+    let lost = try store.changeCursor()
+    let again = try open(crashed())
+    try again.setBytes([3], forKey: 2)
+    for cursor in [synced, lost] {
+      let events = try again.recentChanges(since: cursor)
+      guard case .gap? = events.first, case .commit(let changes, _)? = events.last else {
+        Issue.record("no gap: \(events)")
+        continue
+      }
+      #expect(changes.map(\.keyText) == ["2"] && events.count == 2)
+    }
+    #expect(try again.verify() == [])
+  }
+
   @Test func `A crash right after a crash recovery changes nothing`() throws {
     let store = try open()
     try store.setBytes([1], forKey: 1)

@@ -34,46 +34,70 @@ struct ChangeReader {
     }
     if position + 1 < totals.changeStart { gap(to: totals.changeStart - 1) }
     let oldest = totals.changeCount - min(totals.changeCount, totals.changeCapacity)
-    let first = try search(snapshot, in: oldest..<totals.changeCount, totals.changeCapacity)
-    // Of the records before the oldest one, some may be later than the position.
+    let first = try search(snapshot, totals, from: oldest)
+    // Of the records before the oldest chunk, some may be later than the position.
     var mayMiss = first == oldest && oldest > 0
-    for number in first..<totals.changeCount {
-      guard events.count < limit else { return }
-      guard let record = try record(number, snapshot, totals.changeCapacity) else {
-        mayMiss = true
-        continue
+    for number in first...totals.changeCount {
+      for record in try chunk(number, snapshot, totals) {
+        guard events.count < limit else { return }
+        guard let record else {
+          mayMiss = true
+          continue
+        }
+        guard record.commitVersion > position else {
+          mayMiss = false
+          continue
+        }
+        if mayMiss || isRestored(to: record.commitVersion), record.commitVersion > position + 1 {
+          gap(to: record.commitVersion - 1)
+        }
+        mayMiss = false
+        try add(record, name)
       }
-      guard record.commitVersion > position else { continue }
-      if mayMiss, record.commitVersion > position + 1 { gap(to: record.commitVersion - 1) }
-      mayMiss = false
-      try add(record, name)
     }
-    if mayMiss, position < newest { gap(to: newest) }
+    if mayMiss || isRestored(to: newest), position < newest { gap(to: newest) }
     position = newest
   }
 
-  /// Returns the number of the first record of a later commit; of the first one that may be, if records
-  /// are damaged.
+  /// Returns whether a relaxed store went back to its last checkpoint between the position and a commit:
+  /// commits after the checkpoint, which may be those before the position, are undone.
+  private func isRestored(to commitVersion: UInt64) -> Bool {
+    // The jump of the transaction numbers, less than the commits after a checkpoint.
+    commitVersion - position >= StoreOpener.restoredJump / 2
+      && commitVersion >> Generation.versionBits == position >> Generation.versionBits
+  }
+
+  /// Returns the number of the last chunk that begins with a commit up to the position, or that of the
+  /// oldest chunk if there is none or chunks are damaged.
   private func search(
-    _ snapshot: borrowing Snapshot, in numbers: Range<UInt64>, _ capacity: UInt64
+    _ snapshot: borrowing Snapshot, _ totals: StoreTotals, from oldest: UInt64
   ) throws -> UInt64 {
-    var (low, high) = (numbers.lowerBound, numbers.upperBound)
-    while low < high {
+    var (low, high) = (oldest, totals.changeCount + 1)
+    while low + 1 < high {
       let middle = low + (high - low) / 2
-      guard let record = try record(middle, snapshot, capacity) else { return numbers.lowerBound }
-      if record.commitVersion > position { high = middle } else { low = middle + 1 }
+      let records = try chunk(middle, snapshot, totals)
+      if middle == totals.changeCount, records.isEmpty {
+        high = middle
+        continue
+      }
+      guard let record = records.first ?? nil else { return oldest }
+      if record.commitVersion > position { high = middle } else { low = middle }
     }
     return low
   }
 
-  private func record(
-    _ number: UInt64, _ snapshot: borrowing Snapshot, _ capacity: UInt64
-  ) throws -> ChangeRecord? {
+  /// Returns the records of a chunk. The newest one is in the main table, and empty at first.
+  private func chunk(
+    _ number: UInt64, _ snapshot: borrowing Snapshot, _ totals: StoreTotals
+  ) throws -> [ChangeRecord?] {
+    if number == totals.changeCount {
+      return try snapshot.changeTail().withRawSpan { ChangeRecord.records(in: $0) }
+    }
     guard
       let bytes = try snapshot.transaction.value(
-        forKey: number % capacity, in: snapshot.generation.changes)
-    else { return nil }
-    return ChangeRecord(bytes)
+        forKey: number % totals.changeCapacity, in: snapshot.generation.changes)
+    else { return [nil] }
+    return ChangeRecord.records(in: bytes)
   }
 
   /// Adds a gap up to a commit version, and joins it with a gap before it.

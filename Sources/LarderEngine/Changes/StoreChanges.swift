@@ -37,8 +37,8 @@ extension SharedStore {
   /// out silently. A change is delivered after its commit, and reading its key gives that value or a
   /// newer one.
   ///
-  /// The first call in the life of the store begins its change log: the last 4,096 commits that changed
-  /// entries, in the store's file. From then on each commit of any process writes a small record; see
+  /// The first call in the life of the store begins its change log: at least the last 1,024 commits that
+  /// changed entries, and usually ten times as many, in about a megabyte of the store's file. From then on each commit of any process writes a small record; see
   /// ``setChangeLog(commits:)``. A transaction whose keys have more than 16 kB is a gap. Objects of an
   /// `ObjectStore` and values without a store are no entries.
   ///
@@ -71,8 +71,9 @@ extension SharedStore {
     return try core.changes(after: cursor, limit: limit).events
   }
 
-  /// Sets the number of commits that the change log remembers, for all processes. Its present records
-  /// are deleted: every cursor has a gap.
+  /// Sets the number of commits that the change log remembers at least, for all processes. Its present
+  /// records are deleted: every cursor has a gap. For each of the commits, the file has about a
+  /// kilobyte, in which there is room for about ten.
   ///
   /// - Parameter commits: The number, from 1 to 1,000,000, or `nil` to end the log until
   ///   ``changes(since:)`` begins it again. Writes have no cost then.
@@ -90,7 +91,7 @@ extension SharedStore {
 }
 
 extension StoreCore {
-  static var usualChangeCapacity: UInt64 { 4096 }
+  static var usualChangeCapacity: UInt64 { 1024 }
 
   func setChangeCapacity(_ capacity: UInt64) throws {
     try runExclusively { core in

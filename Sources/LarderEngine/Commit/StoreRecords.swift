@@ -178,11 +178,11 @@ package struct StoreTotals: Sendable, Hashable {
   package var forgottenTags: UInt64 = 0
   /// The stored size of all objects, without those of dropped types.
   package var objectBytes: UInt64 = 0
-  /// The records of the change log (`ChangeRecord.swift`), or zero without one.
+  /// The chunks of the change log (`ChangeRecord.swift`), or zero without one.
   package var changeCapacity: UInt64 = 0
   /// The first commit version in the change log.
   package var changeStart: UInt64 = 0
-  /// The number of the next record of the change log.
+  /// The number of the newest chunk of the change log.
   package var changeCount: UInt64 = 0
 
   /// The bytes that count against the budget of the store.

@@ -171,7 +171,7 @@ extension StoreTransaction {
       $0.entries = 0
     }
     try noteRemoval(of: TagRecord.cleared, in: number)
-    record(.cleared, tag: 0, key: [], number)
+    changes?.append(.cleared, tag: 0, key: [], number)
     clearedNamespaces.append(number)
     raisesFloor = true
     generation.table.cancelLeases(namespace: number)

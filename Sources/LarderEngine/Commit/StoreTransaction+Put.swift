@@ -11,20 +11,20 @@ extension StoreTransaction {
   mutating func put(
     _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
   ) throws {
-    let number = try number(of: space)
-    guard try putEntry(content, forKey: key, hash: hash, in: space) else { return }
-    noteSet(key, namespace: number, isAbsent: content.isAbsent)
+    let place = KeyPlace(key: key, hash: hash, number: try number(of: space))
+    guard try putEntry(content, place, in: space) else { return }
+    noteSet(key, namespace: place.number, isAbsent: content.isAbsent)
   }
 
   /// Stores an entry.
   ///
   /// - Returns: `false` if it is a negative entry for which there is no room.
   private mutating func putEntry(
-    _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
+    _ content: EntryContent, _ place: KeyPlace, in space: NamespaceHandle
   ) throws -> Bool {
+    let (key, hash, number) = (place.key, place.hash, place.number)
     puts += 1
     generation.table.sample(hash, .put)
-    let number = try number(of: space)
     writing = number
     defer { writing = 0 }
     var header = EntryHeader(
@@ -33,7 +33,6 @@ extension StoreTransaction {
       expires: content.expires, traits: .init(content, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
     try requireMaximum(of: number, allows: header.cost)
-    let place = KeyPlace(key: key, hash: hash, number: number)
     if header.isPinned { try requirePinRoom(for: header.cost, place) }
     try requireRoomBesidePins(for: header.cost, place)
     if header.isAbsent, try !makeRoomForAbsent(header.cost, place) {

@@ -57,7 +57,7 @@ public struct StoreTransaction: ~Copyable {
   /// The entries that the transaction removes without recording them.
   var unrecordedRemovals: UInt64 = 0
   /// The changes of entries, if the store has a change log.
-  var changes: ChangeRecord?
+  var changes: ChangeWriter?
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
@@ -111,9 +111,7 @@ public struct StoreTransaction: ~Copyable {
       (budget > 0 || entryBudget > 0)
       && generation.table.policyCode == EvictionPolicy.adaptive.code
     removals = RemovalLog(generation.table)
-    if totals.changeCapacity > 0 {
-      changes = ChangeRecord(commitVersion: commitVersion, pid: ProcessIdentity.pid)
-    }
+    if totals.changeCapacity > 0 { changes = ChangeWriter(tail: known?.changeTail) }
     self.totals = totals
     self.storedTotals = totals
   }
@@ -302,7 +300,9 @@ public struct StoreTransaction: ~Copyable {
 
   /// The totals that the next transaction can reuse once this one is committed.
   var knownBooks: CachedTotals {
-    CachedTotals(transaction: transaction.id, totals: totals, namespace: namespaces.single)
+    CachedTotals(
+      transaction: transaction.id, totals: totals, namespace: namespaces.single,
+      changeTail: changes?.tail)
   }
 
   /// Returns closures to run after the commit: the identifiers assigned here are valid then.

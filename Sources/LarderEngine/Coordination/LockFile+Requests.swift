@@ -230,7 +230,7 @@ extension LockFile {
 
   /// Ends a request, whether it waits or was granted. It does not wait.
   ///
-  /// - Returns: The grant of a limiter or barrier: other callers have been told already.
+  /// - Returns: The grant of a limiter or barrier, which counts already.
   func concede(_ pending: PendingLock, _ call: LockCall) -> LockGrant? {
     if withdraw(pending) { return nil }
     guard let grant = confirm(pending) else { return nil }

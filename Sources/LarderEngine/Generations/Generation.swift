@@ -62,8 +62,11 @@ package final class Generation: Sendable {
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
+  /// The bits of a commit version that count the transactions of a generation.
+  static var versionBits: UInt64 { 40 }
+
   package static func versionBase(ofGeneration number: UInt64) -> UInt64 {
-    Mutant.labelsWithoutBase.isActive ? 0 : number << 40
+    Mutant.labelsWithoutBase.isActive ? 0 : number << versionBits
   }
 
   /// Returns the commit version of the last transaction in a generation's environment.

@@ -9,6 +9,8 @@ struct CachedTotals: Sendable {
   let totals: StoreTotals
   /// The namespace of the transaction, if it used exactly one.
   let namespace: (number: UInt32, record: NamespaceRecord)?
+  /// The newest chunk of the change log, if the transaction has used it.
+  let changeTail: [UInt8]?
 }
 
 /// The namespace records that a transaction has read, and which of them it changed.

@@ -52,14 +52,6 @@ extension RemovalCause {
   }
 }
 
-extension ChangeRecord.Change {
-  fileprivate init(_ kind: ChangeKind, _ removal: RecordedRemoval) {
-    self.init(
-      kind: kind.code, keyTag: removal.keyTag, namespace: removal.namespace, key: removal.key,
-      isKeyCut: removal.isKeyCut)
-  }
-}
-
 extension StoreTransaction {
   /// Records the removal of an entry that is still stored, for subscribers.
   @inline(__always)
@@ -83,15 +75,17 @@ extension StoreTransaction {
         cause = .invalidated
       }
     }
-    let length = min(item.header.keyLength, RecordedRemoval.keyLimit)
+    // Of a longer key, one byte more than is recorded says that it is longer.
+    let length = min(item.header.keyLength, RecordedRemoval.keyLimit + 1)
     var key: [UInt8]?
     if let record = try transaction.value(forKey: hash, in: generation.entries) {
       key = try withSnapshot {
         try $0.content(of: item.header, in: record, at: item.offset, length: length)
       }
     }
-    let removal = RecordedRemoval(item.header, key: key ?? [], cause: cause.code)
-    removals?.append(removal)
-    if let kind = cause.change { changes?.append(.init(kind, removal)) }
+    removals?.append(RecordedRemoval(item.header, key: key ?? [], cause: cause.code))
+    if let kind = cause.change {
+      changes?.append(kind, tag: item.header.keyTag, key: key ?? [], item.header.namespace)
+    }
   }
 }

@@ -149,7 +149,7 @@ extension StoreTransaction {
     var namespace: UInt32 = 0
     if let space { namespace = try number(of: space) }
     try noteRemoval(of: hash, in: namespace)
-    record(.untagged, tag: 0, key: tag, namespace)
+    changes?.append(.untagged, tag: 0, key: tag, namespace)
     if !Mutant.tagUnstamped.isActive { touch(hash: hash) }
     hasWrittenEntries = true
   }

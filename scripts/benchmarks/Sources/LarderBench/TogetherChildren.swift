@@ -20,6 +20,7 @@ enum TogetherChildren {
       endWithInput()
       subscribe(path)
     case "idle": try await idle(path, seconds: Double(words[2])!)
+    case "sleep": try await countSwitches(Double(words[2])!)
     case "flight": try await flight(path, keys: Int(words[2])!)
     case "hold": try await hold(path, key: Int(words[2])!)
     case "inherit": try await inherit(path)
@@ -77,14 +78,16 @@ enum TogetherChildren {
     let cache = PersistentCache<Int, Int>(storage: store)
     _ = try await cache.value(forKey: 1)
     let listening = Task { for try await _ in try store.changes() {} }
-    try await Task.sleep(for: .seconds(1))
+    try await countSwitches(seconds)
+    listening.cancel()
+  }
+
+  private static func countSwitches(_ seconds: Double) async throws {
+    try await Task.sleep(for: .seconds(2))
     Child.say("ready")
     let before = try switches()
     try await Task.sleep(for: .seconds(seconds))
-    // The sleep of this task is one of them.
-    let after = try switches()
-    Child.say("\(Double(max(after - before - 2, 0)) / seconds)")
-    listening.cancel()
+    Child.say("\(Double(max(try switches() - before, 0)) / seconds)")
   }
 
   private static func flight(_ path: String, keys: Int) async throws {

@@ -94,17 +94,21 @@ struct TogetherFigures {
       rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.spread)
   }
 
-  /// The wake-ups of a process with an iterator, a cache and nothing to do.
+  /// The wake-ups of a process with an iterator, a cache and nothing to do, without those of a process
+  /// that only sleeps: on Linux, Dispatch looks after its threads once a second.
   func idleWakeUps() throws -> Figure {
     let store = try SharedStore(at: path("idle"))
     defer { store.close() }
-    let listener = try child("idle", store.path, isQuick ? "4" : "20")
-    guard try listener.line() == "ready" else { throw BenchFailure("no listener") }
-    let rate = try listener.number()
-    try listener.finish()
+    func rate(_ kind: String) throws -> Double {
+      let child = try child(kind, store.path, isQuick ? "8" : "30")
+      guard try child.line() == "ready" else { throw BenchFailure("no child") }
+      defer { try? child.finish() }
+      return try child.number()
+    }
+    let (own, base) = (try rate("idle"), try rate("sleep"))
     return Figure(
-      id: "together.idle_wakeups", value: rate, unit: "/s", bar: .atMost(1.05), own: rate,
-      rival: "none", rivalValue: 0, rivalUnit: "/s")
+      id: "together.idle_wakeups", value: max(own - base, 0), unit: "/s", bar: .atMost(1.1),
+      own: own, rival: "a process without a store", rivalValue: base, rivalUnit: "/s")
   }
 
   // MARK: Computations
