@@ -11,7 +11,7 @@ internal import LarderSystem
 // change is in the log if and only if it is committed. All integers are little-endian.
 //
 // Records are gathered in chunks. The newest chunk is the value of the key `tail` in the main table: a
-// page that each commit writes in any case. A chunk that would exceed 1,024 bytes moves to the table
+// page that each commit writes in any case. A chunk that would exceed 256 bytes moves to the table
 // `changes`, a ring: its key is the number of the chunk modulo the capacity of the ring. The record
 // `totals` contains the capacity (`change capacity`; zero while no process has asked for changes), the
 // number of the newest chunk (`change count`), and the first commit version whose changes are recorded
@@ -52,7 +52,7 @@ package struct ChangeRecord: Sendable {
   static let keyLimit = 256
   /// The most bytes of the changes of a record.
   static let limit = 16_384
-  static let chunkSize = 1024
+  static let chunkSize = 256
   static let cutBit: UInt32 = 1 << 31
   package static let tailKey = Array("tail".utf8)
 

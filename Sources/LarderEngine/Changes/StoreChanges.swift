@@ -38,9 +38,10 @@ extension SharedStore {
   /// newer one.
   ///
   /// The first call in the life of the store begins its change log: at least the last 1,024 commits that
-  /// changed entries, and usually ten times as many, in about a megabyte of the store's file. From then on each commit of any process writes a small record; see
-  /// ``setChangeLog(commits:)``. A transaction whose keys have more than 16 kB is a gap. Objects of an
-  /// `ObjectStore` and values without a store are no entries.
+  /// changed entries, and usually several times as many, in less than a megabyte of the store's file.
+  /// From then on each commit of any process writes a small record; see ``setChangeLog(commits:)``. A
+  /// transaction whose keys have more than 16 kB is a gap. Objects of an `ObjectStore` and values without
+  /// a store are no entries.
   ///
   /// While nothing changes, a process with iterators wakes at most once a second.
   ///
@@ -72,8 +73,8 @@ extension SharedStore {
   }
 
   /// Sets the number of commits that the change log remembers at least, for all processes. Its present
-  /// records are deleted: every cursor has a gap. For each of the commits, the file has about a
-  /// kilobyte, in which there is room for about ten.
+  /// records are deleted: every cursor has a gap. For each of them the file has room for
+  /// 256 bytes of changes, usually those of several commits.
   ///
   /// - Parameter commits: The number, from 1 to 1,000,000, or `nil` to end the log until
   ///   ``changes(since:)`` begins it again. Writes have no cost then.

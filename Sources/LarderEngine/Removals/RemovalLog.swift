@@ -42,11 +42,11 @@ extension RemovalCause {
   /// The kind of the change in the change log; a value that was replaced, or removed with others, is
   /// another change there.
   fileprivate var change: ChangeKind? {
-    switch self {
-    case .expired: .expired
-    case .evicted: .evicted
-    case .removed: .removed
-    case .damaged: .damaged
+    switch code {
+    case RemovalCause.expired.code: .expired
+    case RemovalCause.evicted.code: .evicted
+    case RemovalCause.removed.code: .removed
+    case RemovalCause.damaged.code: .damaged
     default: nil
     }
   }
@@ -58,7 +58,8 @@ extension StoreTransaction {
   mutating func noteRemoval(_ item: RecordEntry, hash: UInt64, _ cause: RemovalCause) throws {
     if removals == nil {
       unrecordedRemovals += 1
-      if changes == nil { return }
+      // A value that was replaced, or removed with others, is another change.
+      if changes == nil || cause.change == nil { return }
     }
     try recordRemoval(item, hash: hash, cause)
   }
@@ -66,6 +67,7 @@ extension StoreTransaction {
   private mutating func recordRemoval(
     _ item: RecordEntry, hash: UInt64, _ cause: RemovalCause
   ) throws {
+    let isChange = cause.change != nil
     var cause = cause
     if [.evicted, .replaced, .removed].contains(cause) {
       // No process could see the entry any more.
@@ -84,7 +86,7 @@ extension StoreTransaction {
       }
     }
     removals?.append(RecordedRemoval(item.header, key: key ?? [], cause: cause.code))
-    if let kind = cause.change {
+    if isChange, let kind = cause.change {
       changes?.append(kind, tag: item.header.keyTag, key: key ?? [], item.header.namespace)
     }
   }
