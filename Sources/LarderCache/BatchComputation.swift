@@ -177,15 +177,22 @@ extension PersistentCache {
     let batch = BatchComputation(count: missing.count, compute)
     let computed = try await withThrowingTaskGroup(of: (Key, Value?).self) { group in
       for (index, key) in missing.enumerated() {
-        let computation = Computation<Value>(
+        let hasComputed = Mutex(false)
+        var computation = Computation<Value>(
           tags: tags, acceptsAbsence: false,
           body: { _ in
+            hasComputed.withLock { $0 = true }
             let value = try await batch.value(of: key, index)
             return (value, value.map { .value($0, attributes) } ?? .nothing)
           })
         group.addTask {
           defer { batch.skip(index) }
-          return (key, try await self.flight(of: key, computation) { batch.skip(index) })
+          while true {
+            let value = try await self.flight(of: key, computation) { batch.skip(index) }
+            if value != nil || hasComputed.withLock({ $0 }) { return (key, value) }
+            // The flight was of a caller for which the key may have no value.
+            computation.joinsAny = false
+          }
         }
       }
       return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }

@@ -83,8 +83,10 @@ struct Computation<Value: Sendable>: Sendable {
   var replacing: LoadedValue<Value>?
   /// Whether `body` is interested in the expired value of the key.
   var usesOldValue = false
-  /// Whether the flight of another caller can give the result.
-  var joins = true
+  /// Whether the result may be `nil`.
+  var mayBeNil = true
+  /// Whether the flight of another caller whose result may be `nil` can give the result.
+  var joinsAny = true
   /// Whether a negative entry is a result.
   var acceptsAbsence = true
   /// Computes the result. Is passed the expired value of the key, if there is one.

@@ -60,7 +60,8 @@ extension PersistentCache {
   ) async throws -> Value? {
     var call = call(key)
     call.onWait = onWait
-    call.joins = computation.joins
+    call.mayBeNil = computation.mayBeNil
+    call.joinsAny = computation.joinsAny
     return try await backend.flights.value(call) { [backend] flight in
       try await backend.compute(key, computation, flight)
     }
@@ -93,7 +94,9 @@ extension PersistentCache {
     var computation = computation
     computation.replacing = old
     let onError = computation.refresh.onError ?? report
-    backend.flights.start(call(key), onError: onError) { [backend, computation] flight in
+    var call = call(key)
+    call.mayBeNil = computation.mayBeNil
+    backend.flights.start(call, onError: onError) { [backend, computation] flight in
       try await backend.compute(key, computation, flight)
     }
   }

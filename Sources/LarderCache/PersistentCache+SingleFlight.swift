@@ -55,7 +55,7 @@ extension PersistentCache {
     try attributes.validate()
     try refresh.validate(expires)
     var computation = Computation<Value>(
-      tags: tags, refresh: refresh, acceptsAbsence: false,
+      tags: tags, refresh: refresh, mayBeNil: false, acceptsAbsence: false,
       body: { _ in
         let value = try await compute()
         return (value, .value(value, attributes))
@@ -63,7 +63,7 @@ extension PersistentCache {
     while true {
       if let value = try await result(computation, forKey: key) { return value }
       // The flight was of a caller for which the key may have no value.
-      computation.joins = false
+      computation.joinsAny = false
     }
   }
 

@@ -95,6 +95,42 @@ import Testing
   }
 
   @Test(arguments: [true, false])
+  func `Callers whose flight has no value compute it once, and a batch its own`(
+    usesStore: Bool
+  ) async throws {
+    let cache = cache(usesStore)
+    let (begun, goOn, calls) = (Gate(), Gate(), Shared(0))
+    let first = Task {
+      try await cache.computedValue(forKey: 1) { _ in
+        begun.open()
+        await goOn.wait()
+        return .absent(for: .seconds(60))
+      }
+    }
+    await begun.wait()
+    let others = (0..<20).map { _ in
+      Task {
+        try await cache.value(forKey: 1) {
+          calls.value.withLock { $0 += 1 }
+          await Task.yield()
+          return "one"
+        }
+      }
+    }
+    let batch = Task {
+      try await cache.values(forKeys: [1, 2]) { keys in
+        Dictionary(uniqueKeysWithValues: keys.map { ($0, "one") })
+      }
+    }
+    while cache.waitingCallers < 22 { await Task.yield() }
+    goOn.open()
+    #expect(try await first.value == nil)
+    for other in others { #expect(try await other.value == "one") }
+    #expect(try await batch.value == [1: "one", 2: "one"])
+    #expect(calls.value.withLock { $0 } <= 1)
+  }
+
+  @Test(arguments: [true, false])
   func `An error and a cancellation end the computation of a batch`(usesStore: Bool) async throws {
     struct Failure: Error {}
     let cache = cache(usesStore)

@@ -86,6 +86,10 @@ import Testing
       }
       #expect(error?.code == .invalidOption)
     }
+    let inside = #expect(throws: StoreError.self) {
+      try store.write { [store] _ in try store.read { $0.commitVersion } }
+    }
+    #expect(inside?.code == .insideTransaction)
     struct Own: Error {}
     #expect(throws: Own.self) { try store.read { _ in throw Own() } }
   }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import Larder
 import LarderEngine
 import LarderLMDB
@@ -51,11 +52,20 @@ import Testing
     try names.removeAll()
     try store.remove(forKey: "before")
     try store.remove(forKey: "nothing")
+    try store.setBytes([1], forKey: "unused")
+    clock.advance(by: .seconds(200_000))
+    try store.setBytes([1], forKey: "clock")
+    try store.removeUnused(
+      since: Date(timeIntervalSince1970: Double(clock.now - 100_000_000) / 1000))
     let events = try store.recentChanges(since: cursor)
+    var found = texts(events)
+    // Of the entries that were removed together, the order is that of their hashes.
+    found[found.count - 1].sort()
     #expect(
-      texts(events) == [
+      found == [
         ["set n/a"], ["set n/a"], ["set n/7"], ["set m/b", "set m/c", "removed m/b"],
         ["untagged n/t"], ["expired n/7"], ["cleared n/"], ["removed /before"],
+        ["set /unused"], ["set /clock"], ["removed /unused", "removed m/c"],
       ])
     let versions = events.map(\.cursor.commitVersion)
     #expect(versions == versions.sorted() && Set(versions).count == versions.count)
@@ -68,7 +78,10 @@ import Testing
       #expect(text == event.cursor)
       #expect(try store.recentChanges(since: event.cursor) == Array(events[(index + 1)...]))
     }
-    #expect(try store.recentChanges(since: cursor, limit: 2) == Array(events[..<2]))
+    for limit in 0...4 {
+      #expect(try store.recentChanges(since: cursor, limit: limit) == Array(events[..<limit]))
+      #expect(try store.recentChanges(since: start, limit: limit).count == min(limit, events.count))
+    }
     #expect(try store.verify() == [])
   }
 

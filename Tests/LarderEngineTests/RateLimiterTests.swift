@@ -56,9 +56,18 @@ import Testing
     let limiters = [1, 2].map {
       store.rateLimiter("a", .slidingWindow(limit: 5, per: .seconds($0)))
     }
-    var count = 0
-    for number in 0..<100 where try limiters[number % 2].tryAcquire() { count += 1 }
-    #expect(count == 5)
+    var counts: [Int] = []
+    for _ in 0..<2 {
+      counts.append(try (0..<100).count { try limiters[$0 % 2].tryAcquire() })
+    }
+    #expect(counts == [5, 0])
+    // Nor do they renew them.
+    var later = 0
+    for number in 0..<100 {
+      clock.advance(by: .milliseconds(100))
+      if try limiters[number % 2].tryAcquire() { later += 1 }
+    }
+    #expect((15...50).contains(later), "\(later) in ten seconds")
   }
 
   @Test func `A bucket of one token keeps a high rate`() throws {

@@ -99,4 +99,18 @@ extension Processes {
     #expect(try shared.ground.store.verify() == [])
     for peer in peers { try peer.dismiss() }
   }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `Overlapping batches of four processes compute each key once`() throws {
+    let shared = try RefreshGround()
+    let peers = try (0..<4).map { _ in try shared.ground.peer() }
+    for (index, peer) in peers.enumerated() {
+      try peer.send("batch \(index * 20) \(index * 20 + 60) \(shared.log)")
+    }
+    for peer in peers { #expect(try peer.nextLine() == "right") }
+    let computed = TestFiles.names(in: shared.log).map { $0.split(separator: "-")[0] }
+    #expect(Set(computed).count == 120 && computed.count == 120)
+    #expect(try shared.ground.store.verify() == [])
+    for peer in peers { try peer.dismiss() }
+  }
 }

@@ -87,6 +87,7 @@ extension Peer {
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
     case "refresh": return try refresh(words)
+    case "batch": return try batch(words)
     case "announce":
       for number in 0... { try texts.setValue("x", forKey: "\(words[0]):\(number)") }
       return "over"

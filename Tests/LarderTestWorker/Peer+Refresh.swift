@@ -32,3 +32,30 @@ extension Peer {
     return "value \(try outcome.wait())"
   }
 }
+
+extension Peer {
+  /// Gets the values of a range of keys, and computes the missing ones together. Leaves a file for each
+  /// key that it computes in the directory `log`.
+  func batch(_ words: [Substring]) throws -> String {
+    let (keys, log) = (try number(words[0])..<number(words[1]), String(words[2]))
+    let cache = try numbers
+    let outcome = Outcome<String>()
+    Task.detached {
+      let result: Result<String, any Error>
+      do {
+        let values = try await cache.values(forKeys: keys) { missing in
+          for key in missing {
+            try TestFiles.write([1], to: "\(log)/\(key)-\(ProcessIdentity.pid)")
+          }
+          return Dictionary(uniqueKeysWithValues: missing.map { ($0, "v\($0)") })
+        }
+        let isRight = values == Dictionary(uniqueKeysWithValues: keys.map { ($0, "v\($0)") })
+        result = .success(isRight ? "right" : "wrong \(values.count)")
+      } catch {
+        result = .failure(error)
+      }
+      outcome.set(result)
+    }
+    return try outcome.wait()
+  }
+}

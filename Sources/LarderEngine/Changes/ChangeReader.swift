@@ -28,6 +28,7 @@ struct ChangeReader {
     _ name: (UInt32) throws -> String
   ) throws {
     let newest = snapshot.commitVersion
+    guard limit > 0 else { return }
     guard totals.changeCapacity > 0 else {
       if position < newest { gap(to: newest) }
       return
@@ -50,12 +51,16 @@ struct ChangeReader {
         }
         if mayMiss || isRestored(to: record.commitVersion), record.commitVersion > position + 1 {
           gap(to: record.commitVersion - 1)
+          guard events.count < limit else { return }
         }
         mayMiss = false
         try add(record, name)
       }
     }
-    if mayMiss || isRestored(to: newest), position < newest { gap(to: newest) }
+    if mayMiss || isRestored(to: newest), position < newest {
+      guard events.count < limit else { return }
+      gap(to: newest)
+    }
     position = newest
   }
 

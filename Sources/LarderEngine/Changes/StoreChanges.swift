@@ -166,6 +166,8 @@ public struct StoreChanges: AsyncSequence, Sendable {
     let store: SharedStore
     var position: ChangeCursor
     private var waiting: ArraySlice<ChangeEvent> = []
+    /// The generation whose log was begun; one that was ended stays so.
+    private var begun: Generation?
 
     init(store: SharedStore, position: ChangeCursor) {
       self.store = store
@@ -189,7 +191,8 @@ public struct StoreChanges: AsyncSequence, Sendable {
         let mark = try core.observationMark()
         let generation = try core.generation()
         // A cache that started empty has no log.
-        try core.beginChangeLog()
+        if let begun, begun !== generation { try core.beginChangeLog() }
+        begun = generation
         let (events, end) = try core.changes(after: position, limit: 100)
         position = end
         waiting = events[...]

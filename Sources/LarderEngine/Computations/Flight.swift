@@ -49,8 +49,13 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
   private let state = Mutex(State())
   /// Called when another process computes the key.
   private let onWait: (@Sendable () -> Void)?
+  /// Whether the result may be none.
+  let mayBeNil: Bool
 
-  init(onWait: (@Sendable () -> Void)? = nil) { self.onWait = onWait }
+  init(onWait: (@Sendable () -> Void)? = nil, mayBeNil: Bool = false) {
+    self.onWait = onWait
+    self.mayBeNil = mayBeNil
+  }
 
   // MARK: For the flight's task
 

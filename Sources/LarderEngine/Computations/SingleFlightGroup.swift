@@ -36,8 +36,10 @@ package final class SingleFlightGroup: Sendable {
     let timeout: Duration
     /// Called when another task or process computes the key.
     package var onWait: (@Sendable () -> Void)?
-    /// Whether a flight of another caller can give the result.
-    package var joins = true
+    /// Whether the result may be none.
+    package var mayBeNil = false
+    /// Whether a flight of another caller whose result may be none can give the result.
+    package var joinsAny = true
 
     package init(
       _ key: EncodedKey, in space: String, timeout: Duration,
@@ -70,8 +72,10 @@ package final class SingleFlightGroup: Sendable {
     let name = name(of: call)
     let (flight, isNew, stale) = flights.withLock { flights in
       let known = flights[name] as? Flight<Value>
-      if let known, call.joins, known.enter() { return (known, false, nil as Flight<Value>?) }
-      let flight = Flight<Value>(onWait: call.onWait)
+      if let known, call.joinsAny || !known.mayBeNil, known.enter() {
+        return (known, false, nil as Flight<Value>?)
+      }
+      let flight = Flight<Value>(onWait: call.onWait, mayBeNil: call.mayBeNil)
       flights[name] = flight
       return (flight, true, known)
     }

@@ -50,26 +50,36 @@ extension LockFile {
       return true
     }
     guard calls(slot) < second else { return false }
-    count(1, slot)
+    count(1, slot, at: now)
     return true
   }
 
-  /// Adds calls to the current part of a sliding window.
-  private func count(_ calls: UInt64, _ slot: Int) {
-    let part = now / max(parameter(slot, 0), 1)
+  /// Adds calls to the part of a sliding window that contains a time.
+  private func count(_ calls: UInt64, _ slot: Int, at time: UInt64) {
+    let part = time / max(parameter(slot, 0), 1)
     let word = Layout.slot(slot) + Layout.slotWords + Int(part % (Self.parts + 1)) * 8
     let found = words.load(word)
-    let isCurrent = found >> 24 == part & Self.partMask
-    words.store(isCurrent ? found + calls : (part & Self.partMask) << 24 | calls, at: word)
+    let isOfPart = found >> 24 == part & Self.partMask
+    let sum = min((isOfPart ? found & Self.mostCalls : 0) + calls, Self.mostCalls)
+    words.store((part & Self.partMask) << 24 | sum, at: word)
   }
 
-  /// Gives a sliding window another length. The calls that it has counted count as calls of now, so that
-  /// processes with different lengths do not reset each other's counts.
+  /// Gives a sliding window another length of its parts. The calls of a part count as calls in the middle
+  /// of it: processes with different lengths neither reset each other's counts nor renew them.
   func changeWindow(_ slot: Int, to milliseconds: UInt64) {
-    let counted = min(calls(slot), Self.mostCalls)
+    let (now, old) = (now, max(parameter(slot, 0), 1))
+    let offset = Layout.slot(slot) + Layout.slotWords
+    var counted: [(time: UInt64, calls: UInt64)] = []
+    for index in 0...Int(Self.parts) {
+      let word = words.load(offset + index * 8)
+      let age = (now / old &- word >> 24) & Self.partMask
+      guard age <= Self.parts, word & Self.mostCalls > 0 else { continue }
+      let start = (now / old - min(age, now / old)) &* old
+      counted.append((min(start &+ old / 2, now), word & Self.mostCalls))
+    }
     clearRate(slot)
     words.store(milliseconds, at: Layout.slot(slot) + Layout.slotParameters)
-    if counted > 0 { count(counted, slot) }
+    for (time, calls) in counted { count(calls, slot, at: time) }
   }
 
   /// The calls in the current part and the 16 before it.

@@ -232,10 +232,19 @@ extension LockFile {
   ///
   /// - Returns: The grant of a limiter or barrier, which counts already.
   func concede(_ pending: PendingLock, _ call: LockCall) -> LockGrant? {
-    if withdraw(pending) { return nil }
-    guard let grant = confirm(pending) else { return nil }
+    guard let grant = withdrawOrConfirm(pending) else { return nil }
     if call.key.kind.isMomentary { return grant }
     grant.release()
+    return nil
+  }
+
+  /// Ends a request that waits, or returns its grant.
+  func withdrawOrConfirm(_ pending: PendingLock) -> LockGrant? {
+    // Another process may pass over a request that was granted: then it waits once more.
+    while !withdraw(pending) {
+      if let grant = confirm(pending) { return grant }
+      if progress(of: pending) == nil { return nil }
+    }
     return nil
   }
 

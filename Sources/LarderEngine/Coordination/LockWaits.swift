@@ -90,7 +90,7 @@ final class LockWaits: Sendable {
   private func expire(_ id: UInt64, in file: LockFile) {
     guard let wait = remove(id) else { return }
     let error = file.timedOut(wait.call, slot: wait.pending.slot)
-    if !file.withdraw(wait.pending), let grant = file.confirm(wait.pending) {
+    if let grant = file.withdrawOrConfirm(wait.pending) {
       return wait.outcome.finish(.success(grant))
     }
     wait.outcome.finish(.failure(error))
@@ -130,9 +130,13 @@ final class LockWaits: Sendable {
     switch file.progress(of: wait.pending) {
     case .granted:
       // Another process may have passed the request over; then it waits again.
-      guard let grant = file.confirm(wait.pending) else { return }
-      guard remove(id) != nil else { return grant.release() }
-      wait.outcome.finish(.success(grant))
+      // The confirmation and the end of the wait are one step for a deadline and a cancellation.
+      let grant = state.withLock { state -> LockGrant? in
+        guard state.waits[id] != nil, let grant = file.confirm(wait.pending) else { return nil }
+        state.waits[id] = nil
+        return grant
+      }
+      if let grant { wait.outcome.finish(.success(grant)) }
     case nil:
       guard remove(id) != nil else { return }
       wait.outcome.finish(.success(nil))

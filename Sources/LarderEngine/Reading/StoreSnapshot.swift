@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import LarderCoding
+internal import LarderSystem
+internal import Synchronization
 
 /// The state of a store after one commit, inside the closure of ``SharedStore/read(_:)``.
 ///
@@ -67,9 +69,13 @@ extension SharedStore {
   /// - Parameter body: A closure that reads from the snapshot. It runs again if the store switched to
   ///   other files meanwhile. It must not write to the store.
   /// - Returns: The result of `body`.
-  /// - Throws: ``StoreError``, or the error of `body`.
+  /// - Throws: ``StoreError``, with ``StoreError/Code/insideTransaction`` inside a transaction of this
+  ///   store; or the error of `body`.
   public func read<R>(_ body: (StoreSnapshot) throws -> R) throws -> R {
     let core = try openCore("read")
+    if core.bodyThread.load(ordering: .relaxed) == OSThread.token {
+      throw StoreError.insideTransaction(path: core.directory.path)
+    }
     try core.flush()
     do {
       return try core.withSnapshot("read") { snapshot in

@@ -62,7 +62,7 @@ extension StoreTransaction {
       let tick = generation.table.lastUse(hash: hash)
       guard SharedTable.milliseconds(ofTick: tick) < limit else { continue }
       let namespaces = Set(entries.lazy.filter { $0.hash == hash }.map(\.namespace))
-      removed += try removeItems(hash: hash, .invalidated) { item in
+      removed += try removeItems(hash: hash, .unused) { item in
         item.header.created < limit && !item.header.isPinned
           && namespaces.contains(item.header.namespace)
       }

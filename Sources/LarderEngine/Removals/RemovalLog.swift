@@ -38,20 +38,6 @@ struct RemovalLog {
   }
 }
 
-extension RemovalCause {
-  /// The kind of the change in the change log; a value that was replaced, or removed with others, is
-  /// another change there.
-  fileprivate var change: ChangeKind? {
-    switch code {
-    case RemovalCause.expired.code: .expired
-    case RemovalCause.evicted.code: .evicted
-    case RemovalCause.removed.code: .removed
-    case RemovalCause.damaged.code: .damaged
-    default: nil
-    }
-  }
-}
-
 extension StoreTransaction {
   /// Records the removal of an entry that is still stored, for subscribers.
   @inline(__always)
@@ -59,7 +45,7 @@ extension StoreTransaction {
     if removals == nil {
       unrecordedRemovals += 1
       // A value that was replaced, or removed with others, is another change.
-      if changes == nil || cause.change == nil { return }
+      if changes == nil || cause.change == 0 { return }
     }
     try recordRemoval(item, hash: hash, cause)
   }
@@ -67,9 +53,9 @@ extension StoreTransaction {
   private mutating func recordRemoval(
     _ item: RecordEntry, hash: UInt64, _ cause: RemovalCause
   ) throws {
-    let isChange = cause.change != nil
+    let isChange = cause.change != 0
     var cause = cause
-    if [.evicted, .replaced, .removed].contains(cause) {
+    if [.evicted, .replaced, .removed, .unused].contains(cause) {
       // No process could see the entry any more.
       if generation.table.isExpired(item.header, hash: hash, at: now) {
         cause = .expired
@@ -86,7 +72,8 @@ extension StoreTransaction {
       }
     }
     removals?.append(RecordedRemoval(item.header, key: key ?? [], cause: cause.code))
-    if isChange, let kind = cause.change {
+    if isChange, cause.change != 0 {
+      let kind = ChangeKind.named(cause.change)
       changes?.append(kind, tag: item.header.keyTag, key: key ?? [], item.header.namespace)
     }
   }

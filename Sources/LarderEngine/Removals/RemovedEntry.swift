@@ -9,20 +9,31 @@ public struct RemovalCause: Sendable, Hashable, CustomStringConvertible {
   let code: UInt8
   /// The name of the cause, such as `evicted`.
   public let description: String
+  /// The code of the kind of the change in the change log, or zero if it is part of another change there:
+  /// a value that was replaced, or removed with others.
+  var change: UInt8 = 0
 
   /// Its time was over.
-  public static let expired = RemovalCause(code: 1, description: "expired")
+  public static let expired = RemovalCause(
+    code: 1, description: "expired", change: ChangeKind.expired.code)
   /// The budget required it.
-  public static let evicted = RemovalCause(code: 2, description: "evicted")
+  public static let evicted = RemovalCause(
+    code: 2, description: "evicted", change: ChangeKind.evicted.code)
   /// The key was written again.
   public static let replaced = RemovalCause(code: 3, description: "replaced")
   /// A caller removed the key.
-  public static let removed = RemovalCause(code: 4, description: "removed")
+  public static let removed = RemovalCause(
+    code: 4, description: "removed", change: ChangeKind.removed.code)
   /// It was removed with its namespace, with a tag, or because it was not used for long; reported when
   /// the data is deleted.
   public static let invalidated = RemovalCause(code: 5, description: "invalidated")
   /// It could not be read.
-  public static let damaged = RemovalCause(code: 6, description: "damaged")
+  public static let damaged = RemovalCause(
+    code: 6, description: "damaged", change: ChangeKind.damaged.code)
+
+  /// It was not used for long: reported as ``invalidated``, and as a removal in the change log.
+  static let unused = RemovalCause(
+    code: 5, description: "invalidated", change: ChangeKind.removed.code)
 
   static let all: [RemovalCause] = [
     .expired, .evicted, .replaced, .removed, .invalidated, .damaged,

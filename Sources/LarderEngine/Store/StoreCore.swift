@@ -184,6 +184,8 @@ package final class StoreCore: Sendable {
     isShuttingDown.store(true, ordering: .releasing)
     worker.stop()
     watcher.stop()
+    // The thread may sleep for seconds, and keep the files mapped.
+    (try? generation())?.table.advanceWakeWord()
     syncer.stop()
     let generation = current.withLock { current in
       defer { current = nil }
