@@ -79,10 +79,10 @@ import Testing
       try await lock.withLock { _ in
         for _ in 0..<3 {
           tasks.append(
-            Task.detached { try await lock.withLock(timeout: .seconds(300)) { _ async in } })
+            Task.detached { try await lock.withLock(timeout: .seconds(3600)) { _ async in } })
           threads.append(
             JoinableThread {
-              try? lock.withLock(timeout: .seconds(300)) { _ in ended.locked.add() }
+              try? lock.withLock(timeout: .seconds(3600)) { _ in ended.locked.add() }
               ended.threads.add()
             })
         }
