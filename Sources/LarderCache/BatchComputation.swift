@@ -14,8 +14,8 @@ internal import Synchronization
 // done, one task calls the closure with the keys to be computed, and the bodies get its results. A key
 // whose other process was killed comes later, and is computed alone.
 //
-// The flights wait for the first of them, whose task calls the closure. So a closure that requests a key
-// of its batch is detected.
+// The task counts as the first of these flights, and the others as waiting for it. So a closure that
+// requests a key of its batch is detected.
 
 /// The computation of the missing keys of one call.
 final class BatchComputation<Key: CacheKey, Value: Sendable>: Sendable {

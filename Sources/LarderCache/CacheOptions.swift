@@ -24,8 +24,8 @@ public struct CacheOptions: Sendable {
   /// namespaces. Old texts of two namespaces can be equal, as those of `"A"` with `"Bx"` and `"AB"`
   /// with `"x"`: turn the option off when the old entries have been read.
   public var readsPersistentCacheKitEntries = false
-  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:refresh:tags:_:)`` waits for a value
-  /// that another task or process computes. Then it throws
+  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:refresh:tags:_:)`` waits
+  /// for a value that another task or process computes. Then it throws
   /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's own computation is bounded by
   /// ``computeLimit``.
   public var computeTimeout: Duration

@@ -12,7 +12,8 @@ extension PersistentCache {
   /// ```
   ///
   /// The calling thread does all the work. Threads and processes that miss at the same time each call
-  /// their `fallback`; the asynchronous ``value(forKey:expires:refresh:tags:_:)`` computes once per machine.
+  /// their `fallback`; the asynchronous ``value(forKey:expires:refresh:tags:_:)`` computes once per
+  /// machine.
   ///
   /// - Throws: Any error that `fallback` throws. The store's `onError` receives errors of the cache.
   public func fetch(_ key: Key, fallback: () throws -> Value) rethrows -> Value {
@@ -29,8 +30,8 @@ extension PersistentCache {
   /// has returned, also on a memory hit.
   ///
   /// An expired value counts as missing. One caller on the machine computes, as in
-  /// ``value(forKey:expires:refresh:tags:_:)``. If the cache itself fails (the store is closed, a disk is full), the
-  /// store's `onError` receives the error, and `completion` the result of `fallback`.
+  /// ``value(forKey:expires:refresh:tags:_:)``. If the cache itself fails (the store is closed, a disk is
+  /// full), the store's `onError` receives the error, and `completion` the result of `fallback`.
   ///
   /// - Parameters:
   ///   - key: The key.

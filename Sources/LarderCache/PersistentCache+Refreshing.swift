@@ -27,7 +27,7 @@ extension PersistentCache {
   ) async throws -> Value? {
     let refresh = computation.refresh
     if let value = tier.validValue(key) {
-      if refresh.early > 0, let cached = entry(of: key) { refreshEarly(cached, computation, key) }
+      if refresh.early > 0, let cached = tier.loaded(key) { refreshEarly(cached, computation, key) }
       return value
     }
     let state = try backend.readable(key, includesKept: refresh.kept > 0)
@@ -69,11 +69,6 @@ extension PersistentCache {
 
   /// The number of callers of computations in this process. For tests.
   package var waitingCallers: Int { backend.flights.callers }
-
-  /// Returns a value in memory with its expiration and the time of its computation.
-  private func entry(of key: Key) -> LoadedValue<Value>? {
-    tier.withEntry(key) { entry, _ in LoadedValue(entry) }
-  }
 
   /// Starts to compute the next value of a key before the current one expires, with the probability of
   /// the refresh.

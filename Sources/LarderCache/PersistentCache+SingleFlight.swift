@@ -54,6 +54,7 @@ extension PersistentCache {
     // Before the look-up, so that a wrong lifetime is an error of every call and not only of a miss.
     try attributes.validate()
     try refresh.validate(expires)
+    if refresh.early == 0, let value = tier.validValue(key) { return value }
     var computation = Computation<Value>(
       tags: tags, refresh: refresh, mayBeNil: false, acceptsAbsence: false,
       body: { _ in
@@ -99,6 +100,7 @@ extension PersistentCache {
     try attributes.validate()
     try absent.validate()
     try refresh.validate(expires)
+    if refresh.early == 0, let value = tier.validValue(key) { return value }
     return try await result(
       Computation(
         tags: tags, refresh: refresh,
@@ -142,6 +144,7 @@ extension PersistentCache {
     _ compute: @escaping @Sendable (Value?) async throws -> Computed<Value>
   ) async throws -> Value? {
     try refresh.validate()
+    if refresh.early == 0, let value = tier.validValue(key) { return value }
     return try await result(
       Computation(
         refresh: refresh, usesOldValue: true,

@@ -4,14 +4,6 @@
 
 internal import LarderEngine
 
-#if canImport(Glibc)
-  internal import Glibc
-#elseif canImport(Musl)
-  internal import Musl
-#else
-  internal import Darwin
-#endif
-
 /// The rule by which the value of a key is computed again, and expired values are returned meanwhile.
 ///
 /// ```swift
@@ -51,7 +43,7 @@ public struct Refresh: Sendable {
   /// 2015.
   public var early: Double
   /// A closure that receives the errors of computations whose callers got an old value. The default is
-  /// the store's `onError`.
+  /// the `onError` of the store or the cache; a cache in memory only has none.
   public var onError: (@Sendable (any Error) -> Void)?
 
   /// Creates a refresh. Each parameter sets the property of the same name.
@@ -101,14 +93,13 @@ extension Refresh {
     EntryHeader.deadline(of: staleIfError.milliseconds, from: expires) > now
   }
 
-  /// Returns whether a value is computed again now, before it expires: now - time x factor x ln(random)
-  /// has reached the expiration.
+  /// Returns whether a value is computed again now, before it expires: the time until then is less than a
+  /// random multiple of the time of its computation.
   package func isDue(expires: Int64, computeTime: UInt32, at now: Int64) -> Bool {
     guard early > 0, computeTime > 0, expires != EntryHeader.never else { return false }
     let range = Double(computeTime) * early
-    let remaining = Double(expires - now)
-    // The logarithm of the smallest random number is -37.
-    guard remaining < range * 37 else { return false }
-    return remaining <= -range * log(Double.random(in: Double.leastNonzeroMagnitude..<1))
+    let remaining = Double(expires) - Double(now)
+    guard remaining < range * RandomSource.largestExponential else { return false }
+    return remaining <= range * RandomSource.exponential()
   }
 }

@@ -27,17 +27,19 @@ import Testing
         try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
       }
       #expect(objects.map { $0["kind"] as? String } == ["set", "removed"])
+      let end = try store.changeCursor()
+      _ = try tool.output("set", "\u{1B}[2J\n", "1")
+      let cleaned = try tool.output("watch", "--since", end.description, "--count", "1")
+      #expect(cleaned.hasPrefix("set\t·[2J·\tprocess "))
       let next = try #require(objects[0]["cursor"] as? String)
       let rest = try tool.output("watch", "a", "--since", next, "--count", "1")
       #expect(rest.hasPrefix("removed\ta\tprocess "))
 
       let watcher = try TestExecutable.tool.start(["watch", "live", "--store", tool.store])
       // It may begin after a change; one of these comes after its beginning.
-      var answered = false
-      while !answered {
+      try eventually("a change is printed", within: .seconds(600)) {
         _ = try tool.output("set", "live", "x")
-        answered =
-          (try? watcher.nextLine(deadline: .milliseconds(200)))?.hasPrefix("set\tlive") == true
+        return (try? watcher.nextLine(deadline: .milliseconds(200)))?.hasPrefix("set\tlive") == true
       }
       watcher.kill()
       #expect(try tool.run("watch", "--since", "nonsense").status == .exited(64))

@@ -88,7 +88,7 @@ import Testing
     }
     await begun.wait()
     let single = Task { try await cache.value(forKey: 1) { "one" } }
-    while cache.waitingCallers < 3 { await Task.yield() }
+    try await awaitEventually("three wait") { cache.waitingCallers == 3 }
     goOn.open()
     #expect(try await batch.value == [2: "two"])
     #expect(try await single.value == "one")
@@ -122,7 +122,7 @@ import Testing
         Dictionary(uniqueKeysWithValues: keys.map { ($0, "one") })
       }
     }
-    while cache.waitingCallers < 22 { await Task.yield() }
+    try await awaitEventually("all wait") { cache.waitingCallers >= 22 }
     goOn.open()
     #expect(try await first.value == nil)
     for other in others { #expect(try await other.value == "one") }
@@ -142,7 +142,7 @@ import Testing
       try await cache.values(forKeys: [1, 2, 3]) { _ in
         begun.open()
         defer { ended.open() }
-        try await Task.sleep(for: .seconds(3600))
+        try await Gate().hang()
         return [:]
       }
     }
@@ -181,7 +181,7 @@ import Testing
       Task { try await cache.computedValue(forKey: 1) { _ in Computed("another") } },
       Task { try await cache.values(forKeys: [1]) { _ in [1: "yet another"] }[1] },
     ]
-    while cache.waitingCallers < 4 { await Task.yield() }
+    try await awaitEventually("four wait") { cache.waitingCallers == 4 }
     goOn.open()
     #expect(try await first.value == "one")
     for other in others { #expect(try await other.value == "one") }

@@ -13,25 +13,6 @@ import Testing
 
 /// Writes that depend on what is stored.
 @Suite(.timeLimit(.minutes(15))) struct ChangingTests {
-  @Test func `A change that overlaps a set in memory is before or after it`() async throws {
-    let inCost = FlightTests.Gate()
-    let isFirst = Shared(true)
-    let cache = PersistentCache<String, Int>(storage: nil) { _ in
-      let wasFirst = isFirst.value.withLock { isFirst in
-        defer { isFirst = false }
-        return isFirst
-      }
-      if wasFirst { inCost.open() }
-      return 1
-    }
-    let setting = Task { try await cache.setValue(100, forKey: "k") }
-    await inCost.wait()
-    let value = try await cache.update(forKey: "k") { old in (old ?? 0) + 1 }
-    try await setting.value
-    let end = try await cache.value(forKey: "k")
-    #expect([[1, 100], [101, 101]].contains([value, end]), "\(value ?? -1) \(end ?? -1)")
-  }
-
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 
@@ -43,6 +24,37 @@ import Testing
     options.sweepsWhenIdle = false
     return PersistentCache(
       storage: hasStore ? try SharedStore(at: directory.path + "/store", options) : nil)
+  }
+
+  @Test func `A change that overlaps a set in memory is before or after it`() throws {
+    let (inCost, hasRead, isSet) = (Event(), Event(), Event())
+    let limit: UInt64 = 600_000_000_000
+    let isFirst = Shared(true)
+    let cache = PersistentCache<String, Int>(storage: nil) { _ in
+      let wasFirst = isFirst.value.withLock { isFirst in
+        defer { isFirst = false }
+        return isFirst
+      }
+      // The set is in progress, and the change reads the key.
+      if wasFirst {
+        inCost.set()
+        hasRead.wait(nanoseconds: limit)
+      }
+      return 1
+    }
+    let setter = JoinableThread {
+      try? cache.setValue(100, forKey: "k")
+      isSet.set()
+    }
+    #expect(inCost.wait(nanoseconds: limit))
+    let value = try cache.update(forKey: "k") { old in
+      hasRead.set()
+      isSet.wait(nanoseconds: limit)
+      return (old ?? 0) + 1
+    }
+    setter.join()
+    let end = try cache.value(forKey: "k")
+    #expect(value == 101 && end == 101, "\(value ?? -1) \(end ?? -1)")
   }
 
   @Test(arguments: [true, false])

@@ -173,6 +173,25 @@ private final class Bare: CacheStorage {
     #expect(cache["a"] == 5)
   }
 
+  @Test func `A set while a computed result is being stored is newer than the result`() async throws
+  {
+    let drawer = Drawer()
+    let cache = PersistentCache<String, Int>(storage: drawer)
+    let refresh = Refresh(keptFor: .seconds(3600))
+    _ = try await cache.computedValue(forKey: "k", refresh: refresh) { _ in
+      Computed(1, expires: .after(.milliseconds(1)))
+    }
+    try await awaitEventually("it expires") { try await cache.value(forKey: "k") == nil }
+    let none = try await cache.computedValue(forKey: "k", refresh: refresh) { old in
+      #expect(old == 1)
+      // The removal of the old value looks whether there is one.
+      drawer.onRead.withLock { $0 = { try? cache.setValue(9, forKey: "k") } }
+      return .absent(for: .seconds(1))
+    }
+    #expect(none == nil)
+    #expect(try await cache.value(forKey: "k") == 9)
+  }
+
   @Test func `Another type than the stored one is a miss and an error`() throws {
     let drawer = Drawer()
     PersistentCache<String, Int>(storage: drawer)["a"] = 1

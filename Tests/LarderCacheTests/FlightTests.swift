@@ -27,6 +27,11 @@ import Testing
     func open() { opener.finish() }
     /// Not cut short by a cancellation of the task that waits.
     func wait() async { await Task.detached { [stream] in for await _ in stream {} }.value }
+    /// Returns when the task is cancelled, and throws: a computation that hangs.
+    func hang() async throws {
+      for await _ in stream {}
+      try Task.checkCancellation()
+    }
   }
 
   @Test(arguments: [true, false])
@@ -43,7 +48,7 @@ import Testing
     let first = Task { try await cache.value(forKey: "k", compute) }
     await begun.wait()
     let others = (0..<4).map { _ in Task { try await cache.value(forKey: "k", compute) } }
-    while cache.waitingCallers < 5 { await Task.yield() }
+    try await awaitEventually("five wait") { cache.waitingCallers == 5 }
     first.cancel()
     others[0].cancel()
     goOn.open()

@@ -34,10 +34,12 @@ import Testing
   private func next(
     _ cache: PersistentCache<String, Int>, _ key: String, after old: Int? = nil
   ) async throws -> Int {
-    while true {
-      if let value = try await cache.value(forKey: key), value != old { return value }
-      await Task.yield()
+    var found: Int?
+    try await awaitEventually("another value is stored") {
+      found = try await cache.value(forKey: key)
+      return found != nil && found != old
     }
+    return try #require(found)
   }
 
   private let minute = Expiration.after(.seconds(60))
@@ -107,7 +109,7 @@ import Testing
     let life = usesStore ? minute : Expiration.after(.milliseconds(1))
     _ = try await cache.value(forKey: "k", expires: life, refresh: refresh) { 1 }
     clock.advance(by: .seconds(60))
-    while try await cache.value(forKey: "k") != nil { await Task.yield() }
+    try await awaitEventually("it expires") { try await cache.value(forKey: "k") == nil }
     let value = try await cache.value(forKey: "k", expires: life, refresh: refresh) {
       throw Failure()
     }
@@ -136,7 +138,7 @@ import Testing
       throw Failure()
     }
     #expect(value == 1)
-    while reported.value.withLock(\.isEmpty) { await Task.yield() }
+    try await awaitEventually("an error is reported") { !reported.value.withLock(\.isEmpty) }
     #expect(reported.value.withLock { $0 } == ["\(Failure())"])
   }
 
@@ -266,7 +268,7 @@ import Testing
     #expect(try await cache.value(forKey: "k") { 2 } == 2)
     goOn.open()
     await ended.wait()
-    while cache.waitingCallers > 0 { await Task.yield() }
+    try await awaitEventually("no caller is left") { cache.waitingCallers == 0 }
     try cache.sync()
     #expect(try await cache.value(forKey: "k") == 2)
   }
@@ -308,7 +310,7 @@ import Testing
     _ = try await cache.computedValue(forKey: "k", refresh: Refresh(keptFor: .seconds(3600))) { _ in
       Computed(1, expires: soon, tags: ["t"])
     }
-    while try await cache.value(forKey: "k") != nil { await Task.yield() }
+    try await awaitEventually("it expires") { try await cache.value(forKey: "k") == nil }
     let kept = try await cache.computedValue(
       forKey: "k", refresh: Refresh(keptFor: .seconds(3600))
     ) { old in
@@ -323,12 +325,12 @@ import Testing
     _ = try await cache.computedValue(forKey: "a", refresh: refresh) { _ in
       Computed(1, expires: soon)
     }
-    while try await cache.value(forKey: "a") != nil { await Task.yield() }
+    try await awaitEventually("it expires") { try await cache.value(forKey: "a") == nil }
     let stale = try await cache.computedValue(forKey: "a", refresh: refresh) { _ in
       .absent(for: .seconds(1))
     }
     #expect(stale == 1)
-    while try await cache.keys().contains("a") { await Task.yield() }
+    try await awaitEventually("the key is gone") { try await !cache.keys().contains("a") }
     let next = try await cache.computedValue(forKey: "a", refresh: refresh) { old in
       #expect(old == nil)
       return Computed(2)
@@ -378,7 +380,7 @@ import Testing
     for key in 0..<200 {
       let error = await #expect(throws: (any Error).self) {
         try await cache.value(forKey: key) {
-          try await Task.sleep(for: .seconds(3600))
+          try await Gate().hang()
           return 1
         }
       }
@@ -397,7 +399,7 @@ import Testing
     let error = await #expect(throws: StoreError.self) {
       try await cache.value(forKey: "k") {
         do {
-          try await Task.sleep(for: .seconds(3600))
+          try await Gate().hang()
         } catch {
           wasCancelled.value.withLock { $0 = true }
           throw error
@@ -407,7 +409,7 @@ import Testing
     }
     #expect(error?.code == .computationStalled)
     #expect(error?.message.contains("key k of namespace slow") == true)
-    while !wasCancelled.value.withLock({ $0 }) { await Task.yield() }
+    try await awaitEventually("it is cancelled") { wasCancelled.value.withLock { $0 } }
     #expect(try await cache.value(forKey: "k") { 2 } == 2)
   }
 
@@ -422,18 +424,18 @@ import Testing
         try await cache.value(forKey: "k") {
           begun.open()
           defer { ended.value.withLock { $0 = true } }
-          try await Task.sleep(for: .seconds(3600))
+          try await Gate().hang()
           return 1
         }
       }
     }
     await begun.wait()
-    while cache.waitingCallers < 3 { await Task.yield() }
+    try await awaitEventually("three wait") { cache.waitingCallers == 3 }
     for caller in callers { caller.cancel() }
     for caller in callers {
       await #expect(throws: CancellationError.self) { try await caller.value }
     }
-    while !ended.value.withLock({ $0 }) { await Task.yield() }
+    try await awaitEventually("it ends") { ended.value.withLock { $0 } }
     #expect(try await cache.value(forKey: "k") { 2 } == 2)
   }
 }

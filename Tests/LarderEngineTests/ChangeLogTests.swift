@@ -233,10 +233,9 @@ import Testing
       for try await _ in try store.changes() { count += 1 }
       return count
     }
-    while store.observerCount == 0 { await Task.yield() }
+    try await awaitEventually("the iteration waits") { store.observerCount == 1 }
     try other.setBytes([1], forKey: 1)
-    while try store.bytes(forKey: 1) == nil { await Task.yield() }
-    while store.observerCount == 0 { await Task.yield() }
+    try await awaitEventually("it waits again") { store.observerCount == 1 }
     store.close()
     #expect(try await waiting.value <= 1)
     _ = other

@@ -51,8 +51,8 @@ import Testing
     for key in 0..<2000 { try names.setBytes(value(10), forKey: key) }
     try store.write { try $0.removeAll(in: "a") }
     try store.setBytes([1], forKey: 1)
-    while try store.statistics().entries > 1 {}
-    while try store.core.tagRecords() > 0 {}
+    try eventually("the entries are deleted") { try store.statistics().entries == 1 }
+    try eventually("the removal is forgotten") { try store.core.tagRecords() == 0 }
     #expect(try store.verify() == [])
   }
 

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -70,14 +71,29 @@ import Testing
     #expect((15...50).contains(later), "\(later) in ten seconds")
   }
 
-  @Test func `A bucket of one token keeps a high rate`() throws {
+  @Test func `A bucket of one token is full again after one interval of the exact clock`() throws {
     let system = try SharedStore(at: directory.appending("system"))
-    let limiter = system.rateLimiter("a", .tokenBucket(rate: 500, burst: 1))
-    let start = ContinuousClock.now
-    for _ in 0..<100 { try limiter.acquire() }
-    let time = start.duration(to: .now)
-    // 0.2 s. Before, each permission waited for a step of the coarse clock, 4 ms.
-    #expect(time >= .milliseconds(190))
+    let limiter = system.rateLimiter("a", .tokenBucket(rate: 1000, burst: 1))
+    for round in 0..<50 {
+      #expect(try limiter.tryAcquire(), "in round \(round)")
+      // The system's coarse clock advances every 4 ms.
+      let full = Clocks.wallNanoseconds() + 1_000_000
+      try eventually("a millisecond has passed") { Clocks.wallNanoseconds() >= full }
+    }
+  }
+
+  @Test func `A shorter window keeps its own calls whatever the longer one has counted`() throws {
+    for shift in 0..<17 {
+      let name = "n\(shift)"
+      let long = store.rateLimiter(name, .slidingWindow(limit: 10, per: .milliseconds(1600)))
+      let short = store.rateLimiter(name, .slidingWindow(limit: 10, per: .milliseconds(160)))
+      for _ in 0..<5 { #expect(try long.tryAcquire()) }
+      // The middle of that part and now are in parts of 10 ms with one place.
+      clock.advance(by: .milliseconds(900))
+      for _ in 0..<5 { #expect(try long.tryAcquire()) }
+      #expect(try permitted(short) == 5, "after \(shift) shifts")
+      clock.advance(by: .milliseconds(10_000 + 100))
+    }
   }
 
   @Test func `A sliding window never has more calls than its limit`() throws {

@@ -40,7 +40,9 @@ extension Processes {
       for (index, peer) in peers.enumerated() { try peer.send("announce \(round)-\(index)") }
       let wanted = Int.random(in: 20...200, using: &random)
       let before = try store.statistics().entries
-      while try store.statistics().entries < before + wanted { await Task.yield() }
+      try await awaitEventually("\(wanted) more entries") {
+        try store.statistics().entries >= before + wanted
+      }
       for peer in peers { peer.kill() }
       for peer in peers { _ = try peer.wait() }
     }

@@ -23,7 +23,10 @@ extension Processes {
       options = "shared=\(shared)"
     }
 
-    func finishComputations() throws { try TestFiles.write([1], to: log + "/go") }
+    /// Calls `body` while no computation ends.
+    func holdingComputations<R>(_ body: () throws -> R) throws -> R {
+      try ground.store.lock("computations").withLock { _ in try body() }
+    }
 
     func computations(of text: String) -> [String] {
       TestFiles.names(in: log).filter { $0.hasPrefix(text + "-") }
@@ -31,10 +34,12 @@ extension Processes {
 
     /// Asks until a peer has another value than `old`.
     func nextValue(of peer: ChildProcess, key: Int, after old: String) throws -> String {
-      while true {
-        let answer = try peer.ask("get \(key)")
-        if answer != old, answer != "none" { return answer }
+      var answer = ""
+      try eventually("another value than \(old)") {
+        answer = try peer.ask("get \(key)")
+        return answer != old && answer != "none"
       }
+      return answer
     }
   }
 
@@ -42,19 +47,18 @@ extension Processes {
   func `An expired value is served at once while one process of four computes the next`() throws {
     let shared = try RefreshGround()
     let peers = try (0..<4).map { _ in try shared.ground.peer(shared.options) }
-    try shared.finishComputations()
     #expect(try peers[0].ask("refresh 1 old \(shared.log)") == "value old")
-    TestFiles.removeAll(shared.log + "/go")
     shared.clock.advance(by: .seconds(2))
     // For every other read it has expired.
     #expect(try peers[1].ask("get 1") == "none")
-    for round in 0..<3 {
-      for (index, peer) in peers.enumerated() {
-        let answer = try peer.ask("refresh 1 new-\(index) \(shared.log)")
-        #expect(answer == "value old", "in round \(round)")
+    try shared.holdingComputations {
+      for round in 0..<3 {
+        for (index, peer) in peers.enumerated() {
+          let answer = try peer.ask("refresh 1 new-\(index) \(shared.log)")
+          #expect(answer == "value old", "in round \(round)")
+        }
       }
     }
-    try shared.finishComputations()
     let next = try shared.nextValue(of: peers[3], key: 1, after: "none")
     #expect(shared.computations(of: "new").count == 1, "\(TestFiles.names(in: shared.log))")
     for peer in peers { #expect(try peer.ask("refresh 1 newer \(shared.log)") == next) }
@@ -67,17 +71,16 @@ extension Processes {
   func `When the process that refreshes is killed another one does it`() throws {
     let shared = try RefreshGround()
     let peers = try (0..<2).map { _ in try shared.ground.peer(shared.options) }
-    try shared.finishComputations()
     #expect(try peers[0].ask("refresh 1 old \(shared.log)") == "value old")
-    TestFiles.removeAll(shared.log + "/go")
     shared.clock.advance(by: .seconds(2))
-    #expect(try peers[0].ask("refresh 1 first \(shared.log)") == "value old")
-    while shared.computations(of: "first").isEmpty {}
-    #expect(try peers[1].ask("refresh 1 second \(shared.log)") == "value old")
-    peers[0].kill()
-    while shared.computations(of: "second").isEmpty {}
-    #expect(try peers[1].ask("refresh 1 third \(shared.log)") == "value old")
-    try shared.finishComputations()
+    try shared.holdingComputations {
+      #expect(try peers[0].ask("refresh 1 first \(shared.log)") == "value old")
+      try eventually("the first computes") { !shared.computations(of: "first").isEmpty }
+      #expect(try peers[1].ask("refresh 1 second \(shared.log)") == "value old")
+      peers[0].kill()
+      try eventually("the second computes") { !shared.computations(of: "second").isEmpty }
+      #expect(try peers[1].ask("refresh 1 third \(shared.log)") == "value old")
+    }
     #expect(try shared.nextValue(of: peers[1], key: 1, after: "none") == "value second")
     #expect(shared.computations(of: "third").isEmpty)
     #expect(try shared.ground.store.verify() == [])
@@ -88,7 +91,6 @@ extension Processes {
   func `An expired value is removed when the time of its refresh has passed`() throws {
     let shared = try RefreshGround()
     let peers = try (0..<2).map { _ in try shared.ground.peer(shared.options) }
-    try shared.finishComputations()
     #expect(try peers[0].ask("refresh 1 old \(shared.log)") == "value old")
     shared.clock.advance(by: .seconds(60))
     #expect(try peers[1].ask("refresh 1 new \(shared.log)") == "value old")

@@ -8,10 +8,10 @@ import LarderTesting
 
 extension Peer {
   /// Gets a value that lives for a second and is served stale for a minute. A computation leaves a file
-  /// in the directory `log`, and ends when there is a file "go".
+  /// in the directory `log`, and waits for the lock "computations".
   func refresh(_ words: [Substring]) throws -> String {
     let (key, text, log) = (try number(words[0]), String(words[1]), String(words[2]))
-    let cache = try numbers
+    let (cache, lock) = (try numbers, try store.lock("computations"))
     let outcome = Outcome<String>()
     Task.detached {
       let result: Result<String, any Error>
@@ -20,7 +20,7 @@ extension Peer {
           forKey: key, expires: .after(.seconds(1)), refresh: Refresh(staleFor: .seconds(60))
         ) {
           try TestFiles.write([1], to: "\(log)/\(text)-\(ProcessIdentity.pid)")
-          while !TestFiles.exists("\(log)/go") { try await Task.sleep(for: .milliseconds(2)) }
+          try await lock.withLock(timeout: .seconds(600)) { _ async in }
           return text
         }
         result = .success(value)

@@ -116,7 +116,8 @@ struct WatchCommand: AsyncParsableCommand {
         return Console.line("gap: the changes of commits \(line.commits) are not known")
       }
       let place = (change.namespace ?? "").isEmpty ? "" : "\(change.namespace!)/"
-      return Console.line("\(line.kind)\t\(place)\(change.keyText)\tprocess \(change.pid)")
+      let text = TextLayout.cleaned(place + change.keyText)
+      return Console.line("\(line.kind)\t\(text)\tprocess \(change.pid)")
     }
     var fields: [(String, CBORValue)] = [("kind", .text(line.kind))]
     if let change = line.change {

@@ -217,6 +217,13 @@ struct LoadedValue<Value: Sendable>: Sendable {
   var item: Item<Value> { Item(value, millisecondsSince1970: expires) }
 }
 
+extension MemoryTier where Value: Sendable {
+  /// Returns the value of a key as it is in memory, even if it has expired or is not the newest.
+  func loaded(_ key: Key) -> LoadedValue<Value>? {
+    withEntry(key) { entry, _ in LoadedValue(entry) }
+  }
+}
+
 /// A value that an observer read.
 struct ObservedValue<Value: Sendable>: Sendable {
   let value: Value?

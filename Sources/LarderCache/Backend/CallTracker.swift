@@ -55,6 +55,11 @@ final class CallTracker<Name: Hashable & Sendable>: Sendable {
       }
     }
 
+    /// Whether this call, a write, is the first one of the key since another call began.
+    func isFirstWrite(since call: Call) -> Bool {
+      isAlone && call.isAlone && writes == call.writes + 1 && clearings == call.clearings
+    }
+
     deinit {
       tracker.state.withLock { state in
         guard var traffic = state.traffic[name] else { return }

@@ -42,7 +42,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   // MARK: Reading
 
   func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
-    let found = try read(key) ?? (includesKept ? expired(key) : nil)
+    let found = try read(key) ?? (includesKept ? tier.loaded(key) : nil)
     return found.map { .value($0) } ?? .unknown
   }
 
@@ -113,18 +113,27 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
     _ value: Value, for key: Key, _ attributes: EntryAttributes,
     since call: CallTracker<String>.Call
   ) throws -> Bool {
-    try call.isUndisturbed && write(value, for: key, attributes)
+    try write(value, for: key, attributes, since: call)
   }
 
   func renew(
     _ old: LoadedValue<Value>, of key: Key, _ attributes: EntryAttributes?,
     since call: CallTracker<String>.Call
   ) throws {
-    guard call.isUndisturbed else { return }
-    _ = try write(attributes == nil ? nil : old.value, for: key, attributes ?? EntryAttributes())
+    _ = try write(
+      attributes == nil ? nil : old.value, for: key, attributes ?? EntryAttributes(), since: call)
   }
 
   func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
+    try write(value, for: key, attributes, since: nil)
+  }
+
+  /// Writes a key; with a `call`, only if the key was not written since that began.
+  private func write(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes,
+    since earlier: CallTracker<String>.Call?
+  ) throws -> Bool {
+    if let earlier, !earlier.isUndisturbed { return false }
     let expires = attributes.expiration
     if !attributes.tags.isEmpty || attributes.isPinned || attributes.isAbsent {
       throw StoreError.unsupported(
@@ -142,7 +151,9 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
     let isChange = try new != nil || contains(key)
     let text = text(of: key)
     let oldText = oldText(of: key)
-    coordinator.calls.writing(text) { call in
+    return coordinator.calls.writing(text) { call in
+      // The encoding of the value, and the storage, may have run for long.
+      if let earlier, !call.isFirstWrite(since: earlier) { return false }
       // The old entry is removed last if there is a new one, and first if there is none: a reader
       // finds the previous value or the new state.
       if new == nil, let oldText { storage[oldText] = nil }
@@ -158,8 +169,8 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
       }
       if !isInserted { tier.remove(key) }
       changes.note(key)
+      return isChange
     }
-    return isChange
   }
 
   func versionedValue(_ key: Key) throws -> VersionedValue<Value> { throw unsupportedChange }

@@ -44,11 +44,6 @@ extension LocalBackend {
     } ?? nil
   }
 
-  /// Returns the value in memory, even if it has expired.
-  func expired(_ key: Key) -> LoadedValue<Value>? {
-    tier.withEntry(key) { entry, _ in LoadedValue(entry) }
-  }
-
   func values(for keys: some Sequence<Key>) throws -> [Key: Value] {
     var result: [Key: Value] = [:]
     for key in keys { result[key] = try load(key)?.value }
@@ -121,7 +116,7 @@ extension LocalBackend {
       case .nothing: break
       case .absent:
         // There are no negative entries, but the old value is none any more.
-        if let old = expired(key) { try renew(old, of: key, nil, since: call) }
+        if let old = tier.loaded(key) { try renew(old, of: key, nil, since: call) }
       case .value(let value, let attributes):
         _ = try fill(value, for: key, attributes, since: call)
       case .unchanged(let attributes):

@@ -25,7 +25,7 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
   func report(_ error: any Error) {}
 
   func find(_ key: Key, includesKept: Bool) -> KeyState<LoadedValue<Value>> {
-    let found = cached(key) ?? (includesKept ? expired(key) : nil)
+    let found = cached(key) ?? (includesKept ? tier.loaded(key) : nil)
     return found.map { .value($0) } ?? .unknown
   }
 

@@ -76,6 +76,9 @@ extension SharedStore {
   /// records are deleted: every cursor has a gap. For each of them the file has room for
   /// 256 bytes of changes, usually those of several commits.
   ///
+  /// The number is a part of the stored data. `larder repair`, and a crash after which a cache begins
+  /// empty, end the log.
+  ///
   /// - Parameter commits: The number, from 1 to 1,000,000, or `nil` to end the log until
   ///   ``changes(since:)`` begins it again. Writes have no cost then.
   /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for another number.

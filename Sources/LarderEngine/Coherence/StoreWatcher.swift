@@ -155,7 +155,7 @@ final class StoreWatcher: Sendable {
           let ids = state.waiters.filter { isReady($0.value, generation, core) }.map(\.key)
           let ready = ids.compactMap { state.waiters.removeValue(forKey: $0) }
           let pause = longestPause(state, generation, core)
-          state.sleepEnd = core.now + pause / 1_000_000
+          state.sleepEnd = EntryHeader.deadline(of: pause / 1_000_000, from: core.now)
           return (ready, state.waiters.isEmpty, state.isStopped, pause)
         }
         for waiter in ready { waiter.resume() }

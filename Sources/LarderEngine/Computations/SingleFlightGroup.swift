@@ -80,7 +80,8 @@ package final class SingleFlightGroup: Sendable {
       return (flight, true, known)
     }
     defer { flight.leave() }
-    // The new flight waits for the lease of the stale one.
+    // Counts as a wait for the stale one: a computation that writes its own key and requests it, again
+    // and again, would never end.
     if let stale { _ = FlightNode.connect(flight.node, to: stale.node) }
     defer { if let stale { FlightNode.disconnect(flight.node, from: stale.node) } }
     let caller = SingleFlightGroup.current
@@ -125,7 +126,6 @@ package final class SingleFlightGroup: Sendable {
       _ = Task {
         do {
           _ = try await value(call, compute: compute)
-        } catch is CancellationError {
         } catch let error as StoreError
           where error.code == .computationStalled && error.pid != ProcessIdentity.pid
         {

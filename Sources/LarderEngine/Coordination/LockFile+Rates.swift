@@ -13,9 +13,9 @@ internal import LarderSystem
 //                  the bucket is full again. A token moves it on by one interval; it is never later
 //                  than now plus burst intervals.
 // SLIDING WINDOW   parameters: milliseconds per part, limit. A window has 16 parts. Word n: number of a
-//                  part modulo 2^40 << 24 | calls, for part number modulo 17. A call is permitted if the calls of
-//                  the current part and the 16 before it are below the limit: those cover every window
-//                  that ends now, so no window ever has more than the limit.
+//                  part modulo 2^40 << 24 | calls, for part number modulo 17. A call is permitted if
+//                  the calls of the current part and the 16 before it are below the limit: those cover
+//                  every window that ends now, so no window ever has more than the limit.
 //
 // A time in the future, after the clock was set back or in a damaged word, is corrected: a bucket is
 // empty at most, and a part that has not begun counts as no call.
@@ -65,7 +65,8 @@ extension LockFile {
   }
 
   /// Gives a sliding window another length of its parts. The calls of a part count as calls in the middle
-  /// of it: processes with different lengths neither reset each other's counts nor renew them.
+  /// of it: processes with different lengths neither reset each other's counts nor renew them. Those
+  /// before the new window count no more.
   func changeWindow(_ slot: Int, to milliseconds: UInt64) {
     let (now, old) = (now, max(parameter(slot, 0), 1))
     let offset = Layout.slot(slot) + Layout.slotWords
@@ -79,7 +80,10 @@ extension LockFile {
     }
     clearRate(slot)
     words.store(milliseconds, at: Layout.slot(slot) + Layout.slotParameters)
-    for (time, calls) in counted { count(calls, slot, at: time) }
+    let current = now / max(milliseconds, 1)
+    for (time, calls) in counted where current - time / max(milliseconds, 1) <= Self.parts {
+      count(calls, slot, at: time)
+    }
   }
 
   /// The calls in the current part and the 16 before it.

@@ -2,8 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import Synchronization
-
 /// The time at which an entry becomes invisible.
 ///
 /// All processes stop seeing the entry at the same millisecond of the store's clock.
@@ -103,12 +101,17 @@ public struct Expiration: Sendable, Hashable {
     case .never: return EntryHeader.never
     case .after(let milliseconds, let jitter):
       let lifetime =
-        jitter == 0 ? milliseconds : JitterSource.shorten(milliseconds, byAtMost: jitter)
+        jitter == 0 ? milliseconds : shortened(milliseconds, byAtMost: jitter)
       return EntryHeader.deadline(of: lifetime, from: now)
     case .at(let milliseconds): return milliseconds
     case .afterAccess(let milliseconds):
       return EntryHeader.deadline(of: milliseconds, from: now)
     }
+  }
+
+  /// Returns a lifetime less a random part of it, at least one millisecond.
+  private func shortened(_ milliseconds: Int64, byAtMost part: Double) -> Int64 {
+    max(1, milliseconds - Int64(Double(milliseconds) * part * RandomSource.share()))
   }
 
   /// The lifetime of a sliding expiration in milliseconds; zero for any other.
@@ -141,21 +144,5 @@ public struct Expiration: Sendable, Hashable {
         "Invalid expiration: the jitter is \(jitter), and nothing was stored; the range is 0 to 1. "
           + "Pass a fraction of the lifetime, such as 0.1.")
     }
-  }
-}
-
-/// The random generator of this process for lifetimes: SplitMix64, without a lock or a system call.
-private enum JitterSource {
-  private static let state = Atomic<UInt64>(UInt64.random(in: 0...UInt64.max))
-
-  /// Returns a lifetime less a random part of it, at least one millisecond.
-  static func shorten(_ milliseconds: Int64, byAtMost part: Double) -> Int64 {
-    var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
-    bits = (bits ^ bits >> 30) &* 0xBF58_476D_1CE4_E5B9
-    bits = (bits ^ bits >> 27) &* 0x94D0_49BB_1331_11EB
-    bits ^= bits >> 31
-    // 53 bits: at least zero and less than one.
-    let share = Double(bits >> 11) * 0x1p-53
-    return max(1, milliseconds - Int64(Double(milliseconds) * part * share))
   }
 }
