@@ -42,8 +42,9 @@ package struct EntryContent: Sendable {
   /// Creates the content for a key that is written at `now`, and computes its hash.
   ///
   /// - Throws: ``StoreError/Code/invalidOption`` if an entry cannot have the attributes.
+  @inline(__always)
   package init(
-    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: EntryAttributes, now: Int64
+    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: consuming EntryAttributes, now: Int64
   ) throws(StoreError) {
     expires = try attributes.expiration.deadline(now: now)
     tags = try Tag.bytes(of: attributes.tags)
@@ -108,6 +109,7 @@ package struct EntryContent: Sendable {
   var tagCount: Int { tags.count + keptTags.count }
 
   /// The bytes that the entry counts against the budget in addition to key and payload.
+  @inline(__always)
   package var overhead: Int {
     EntryHeader.size + (lifetime == 0 ? 0 : 8) + (tagCount == 0 ? 0 : 8 + 8 * tagCount)
       + (kept == 0 && computeTime == 0 ? 0 : 16)

@@ -47,7 +47,8 @@ package import LarderSystem
 //
 // The cost of an entry against the budget is the size of header, extension, key and payload.
 
-/// The header of a stored entry; the table above describes its fields.
+/// The header of a stored entry; the table above describes its fields. Their order here keeps the size
+/// below 128 bytes, above which a copy takes longer.
 package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
   package static let version: UInt8 = 2
@@ -81,10 +82,10 @@ package struct EntryHeader: Sendable, Hashable {
   package private(set) var kept: Int64 = 0
   /// The time in milliseconds that the computation of the value took, or zero.
   package private(set) var computeTime: UInt32 = 0
-  /// The number of tags; ``tags(in:at:)`` reads them.
-  package private(set) var tagCount = 0
   /// The number of removals by tag that the transaction had made before it wrote the entry.
   package private(set) var tagOrder: UInt32 = 0
+  /// The number of tags; ``tags(in:at:)`` reads them.
+  package private(set) var tagCount = 0
   /// The hash of the extension, or zero without one.
   private var extensionHash: UInt64 = 0
   /// The length of the extension and the two bytes that should be zero, at their position in the last

@@ -19,6 +19,7 @@ extension StoreTransaction {
   /// Stores an entry.
   ///
   /// - Returns: `false` if it is a negative entry for which there is no room.
+  @inline(__always)
   private mutating func putEntry(
     _ content: EntryContent, _ place: KeyPlace, in space: NamespaceHandle
   ) throws -> Bool {

@@ -17,6 +17,7 @@ package struct EntryAttributes: Sendable {
   /// The time in milliseconds that the computation of the value took, or zero.
   package var computeTime: UInt32 = 0
 
+  @inline(__always)
   package init(
     _ expiration: Expiration = .never, tags: [String] = [], isPinned: Bool = false,
     isAbsent: Bool = false
