@@ -34,6 +34,7 @@ struct LarderTool: AsyncParsableCommand {
         larder memo --ttl 10m -- curl -fsS https://example.com/rates.json
         larder lock reindex -- scripts/reindex       one process of the machine at a time
         larder increment visits --by 1               counts exactly, from any process
+        larder queue run images -- scripts/convert   one element after the other, each once
         larder watch --namespace sessions            changes, as processes commit them
         larder replay access.trace --compare         hit ratio by eviction policy
 
@@ -52,7 +53,8 @@ struct LarderTool: AsyncParsableCommand {
       ObjectsCommand.self, QueryCommand.self, MigrateCommand.self, MigrationsCommand.self,
       ExportCommand.self,
       ImportCommand.self, CopyCommand.self, ReplayCommand.self, ReplayWorkerCommand.self,
-      IncrementCommand.self, LockCommand.self, LocksCommand.self, WatchCommand.self,
+      IncrementCommand.self, LockCommand.self, LocksCommand.self, QueueCommand.self,
+      WatchCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,
     ])

@@ -19,32 +19,34 @@ extension PersistentCache where Value: FixedWidthInteger {
   ///   - key: The key. A key without a value counts from zero.
   ///   - amount: The number to add, which may be negative.
   ///   - expires: The expiration of a new counter. A counter that exists keeps its own.
+  ///   - pinned: Whether a new counter is never evicted. A counter that exists stays as it is.
   /// - Returns: The new value. It is committed.
   /// - Throws: ``/LarderEngine/StoreError`` with the code ``/LarderEngine/StoreError/Code/overflow`` if
   ///   the sum exceeds the range of the type: the counter is unchanged. Other codes as
   ///   ``update(forKey:expires:_:)``.
   @discardableResult
   public func increment(
-    forKey key: Key, by amount: Value = 1, expires: Expiration = .never
+    forKey key: Key, by amount: Value = 1, expires: Expiration = .never, pinned: Bool = false
   ) throws -> Value {
-    try backend.change(adding(amount, key, expires), key).value!
+    try backend.change(adding(amount, expires, pinned), key).value!
   }
 
   /// Adds a number to a counter, without blocking a thread of Swift's pool; see the synchronous form.
   @discardableResult
   public func increment(
-    forKey key: Key, by amount: Value = 1, expires: Expiration = .never
+    forKey key: Key, by amount: Value = 1, expires: Expiration = .never, pinned: Bool = false
   ) async throws -> Value {
-    try await backend.changeAsync(adding(amount, key, expires), key).value!
+    try await backend.changeAsync(adding(amount, expires, pinned), key).value!
   }
 
   private func adding(
-    _ amount: Value, _ key: Key, _ expires: Expiration
+    _ amount: Value, _ expires: Expiration, _ isPinned: Bool
   ) -> KeyChange<Value> {
     KeyChange(
       operation: "increment",
       runsOnlyOwnCode: StandardIntegers.contain(Value.self)
-        && options.codec.identifier.rawValue < 256
+        && options.codec.identifier.rawValue < 256,
+      pinsNew: isPinned
     ) { read in
       guard let old = try read() else { return .stored(amount, expires) }
       let (sum, overflow) = old.value.addingReportingOverflow(amount)

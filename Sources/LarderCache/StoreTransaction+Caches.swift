@@ -110,9 +110,9 @@ extension PersistentCache {
 }
 
 extension StoreError {
-  fileprivate static func ofAnotherStore(_ operation: String) -> StoreError {
+  static func ofAnotherStore(_ operation: String) -> StoreError {
     StoreError(
       .invalidOption, during: operation,
-      "The cache is not one over this store. Create it with the store.")
+      "The cache or deque is not one over this store. Create it with the store.")
   }
 }

@@ -12,7 +12,7 @@ package struct CommandInvocation: Sendable {
   /// it may contain bytes that are not UTF-8.
   package let path: [UInt8]
   /// The arguments, the name of the command first.
-  package let arguments: [[UInt8]]
+  package private(set) var arguments: [[UInt8]]
   /// Whether it reads standard input, which is not a part of the key.
   package let readsInput: Bool
   private let environment: [(name: String, value: [UInt8]?)]
@@ -74,6 +74,13 @@ package struct CommandInvocation: Sendable {
     self.environment = environment
     self.directory = directory.map { .named($0) } ?? .any
     readsInput = false
+  }
+
+  /// Returns this invocation with one more argument at the end.
+  package func appending(_ argument: [UInt8]) -> CommandInvocation {
+    var result = self
+    result.arguments.append(argument)
+    return result
   }
 
   package static let namespace = "larder.memo"

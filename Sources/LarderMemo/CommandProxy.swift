@@ -35,6 +35,11 @@ package enum CommandProxy {
 
   package static func isSuccess(_ end: TerminationStatus) -> Bool { end.isSuccess }
 
+  /// Returns whether a signal has ended the command.
+  package static func isSignal(_ end: TerminationStatus) -> Bool {
+    if case .killed = end { true } else { false }
+  }
+
   /// Ends this process as the command ended: with its exit status, or by the same signal.
   package static func end(as end: TerminationStatus) -> Never {
     switch end {
@@ -93,6 +98,14 @@ package enum CommandProxy {
         SpawnConfiguration.send(arrival.signal, to: pid)
       }
       if let end = SpawnConfiguration.end(of: pid) { return end }
+    }
+  }
+
+  /// Ends this process by a signal that has arrived since the last command, and would have ended it if
+  /// that command's signals were not caught.
+  package static func endIfSignalled() {
+    for arrival in SignalPipe.take() where arrival.signal != SignalPipe.childChanged {
+      SignalPipe.die(of: arrival.signal)
     }
   }
 

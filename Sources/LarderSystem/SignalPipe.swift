@@ -38,17 +38,19 @@ package enum SignalPipe {
   private static let readEnd = Atomic<CInt>(-1)
 
   /// Catches these signals from here on, and ignores a broken pipe, which then is an error of the
-  /// write.
+  /// write. A second call uses the same pipe.
   ///
   /// A signal that is ignored when this is called stays ignored: `nohup` means it.
   ///
   /// - Returns: The descriptor that becomes readable when one has come.
   package static func open(_ signals: [CInt]) throws(SystemError) -> CInt {
-    let pipe = try PipePair()
-    setNonBlocking(pipe.readEnd)
-    setNonBlocking(pipe.writeEnd)
-    readEnd.store(pipe.readEnd, ordering: .relaxed)
-    writeEnd.store(pipe.writeEnd, ordering: .releasing)
+    if readEnd.load(ordering: .relaxed) < 0 {
+      let pipe = try PipePair()
+      setNonBlocking(pipe.readEnd)
+      setNonBlocking(pipe.writeEnd)
+      readEnd.store(pipe.readEnd, ordering: .relaxed)
+      writeEnd.store(pipe.writeEnd, ordering: .releasing)
+    }
     for signal in signals where signal == SIGCHLD || !isIgnored(signal) {
       var action = sigaction()
       // No SA_RESTART: a write that waits for its reader has to return when a signal arrives.
@@ -71,7 +73,7 @@ package enum SignalPipe {
       unsafe sigaction(signal, &action, nil)
     }
     _ = signal(SIGPIPE, SIG_IGN)
-    return pipe.readEnd
+    return readEnd.load(ordering: .relaxed)
   }
 
   /// Returns the signals that arrived since the last call.

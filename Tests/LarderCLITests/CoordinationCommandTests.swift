@@ -55,4 +55,55 @@ import Testing
       #expect(try tool.run("increment", "x", "--key-type", "integer").status == .exited(64))
     }
   }
+
+  @Test func `Elements of a queue are shared with programs`() throws {
+    try withTool { tool in
+      _ = try tool.output("queue", "push", "jobs", "a", "b")
+      #expect(try tool.run("queue", "push", "jobs", "-", input: ["c", "d e"]).status == .exited(0))
+      let store = try SharedStore(at: tool.store)
+      let deque = SharedDeque<String>(storage: store, name: "jobs")
+      #expect(try deque.elements() == ["a", "b", "c", "d e"])
+      #expect(try tool.output("queue", "pop", "jobs") == "a\n")
+      #expect(try tool.output("queue", "list", "jobs", "--limit", "2") == "b\nc\n")
+      let claim = try #require(try deque.claim(lease: .seconds(60)))
+      let status = try tool.json("queue", "status", "jobs")
+      #expect(status["waiting"] as? Int == 2 && status["claimed"] as? Int == 1)
+      let claims = try #require(status["claims"] as? [[String: Any]])
+      #expect(claims.first?["pid"] as? Int == Int(ProcessInfo.processInfo.processIdentifier))
+      try claim.fail()
+      #expect(try tool.output("queue", "list", "jobs", "--failed") == "b\n")
+      #expect(try tool.output("queue", "status", "jobs") == "waiting 2, claimed 0, failed 1\n")
+      // Elements of programs, of any type.
+      try SharedDeque<[Int]>(storage: store, name: "lists").push([1, 2])
+      #expect(try tool.output("queue", "pop", "lists") == "[1,2]\n")
+      #expect(try tool.run("queue", "pop", "lists").status == .exited(1))
+    }
+  }
+
+  @Test func `A command runs for each element, and failures are tried again and kept`() throws {
+    try withTool { tool in
+      _ = try tool.output("queue", "push", "jobs", "one", "two words", "bad")
+      let outcome = try tool.run(
+        "queue", "run", "jobs", "--attempts", "2", "--retry-after", "0", "--", "sh", "-c",
+        "echo \"did $1\"; test \"$1\" != bad", "sh")
+      #expect(outcome.status == .exited(1))
+      #expect(outcome.output == "did one\ndid two words\ndid bad\ndid bad\n")
+      #expect(try tool.output("queue", "list", "jobs", "--failed") == "bad\n")
+      #expect(try tool.output("queue", "status", "jobs") == "waiting 0, claimed 0, failed 1\n")
+      _ = try tool.output("queue", "push", "jobs", "three")
+      let killed = try tool.run("queue", "run", "jobs", "--", "sh", "-c", "kill -TERM $$")
+      #expect(killed.status == .signalled(15))
+      #expect(try tool.run("queue", "run", "jobs").status == .exited(64))
+      #expect(try tool.run("queue", "run", "jobs", "--", "no-such-command").status == .exited(127))
+
+      let worker = try TestExecutable.tool.start([
+        "queue", "run", "live", "--wait", "--store", tool.store, "--", "echo", "got",
+      ])
+      _ = try tool.output("queue", "push", "live", "x")
+      try worker.expect("got x")
+      // It waits for elements, with its signals caught.
+      worker.kill(15)
+      #expect(try worker.wait() != .exited(0))
+    }
+  }
 }

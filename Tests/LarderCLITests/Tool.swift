@@ -16,17 +16,20 @@ struct Tool {
     path = try TestExecutable.tool.path
   }
 
+  /// Returns the arguments of a subcommand, which may itself have one, with the store.
+  private func onStore(_ arguments: [String]) -> [String] {
+    let words = arguments[0] == "queue" ? 2 : 1
+    return arguments.prefix(words) + ["--store", store] + arguments.dropFirst(words)
+  }
+
   /// Runs a subcommand on the store. Arguments after `--` stay after it.
   func run(_ arguments: String..., input: [String] = []) throws -> ChildProcess.Outcome {
-    var arguments = arguments
-    arguments.insert(contentsOf: ["--store", store], at: 1)
-    return try ChildProcess.run(path, arguments, input: input)
+    try ChildProcess.run(path, onStore(arguments), input: input)
   }
 
   /// Runs a subcommand that must succeed and write nothing to standard error.
   func output(_ arguments: String..., input: [String] = []) throws -> String {
-    var arguments = arguments
-    arguments.insert(contentsOf: ["--store", store], at: 1)
+    let arguments = onStore(arguments)
     let outcome = try ChildProcess.run(path, arguments, input: input)
     #expect(outcome.status.isSuccess, "\(arguments): \(outcome.standardError)")
     #expect(outcome.standardError.isEmpty, "\(arguments): \(outcome.standardError)")
@@ -35,9 +38,7 @@ struct Tool {
 
   /// The same for a JSON object.
   func json(_ arguments: String...) throws -> [String: Any] {
-    var arguments = arguments
-    arguments.insert(contentsOf: ["--store", store], at: 1)
-    arguments.append("--json")
+    let arguments = onStore(arguments) + ["--json"]
     let outcome = try ChildProcess.run(path, arguments)
     #expect(outcome.status.isSuccess, "\(arguments): \(outcome.standardError)")
     return try Tool.object(outcome.output)

@@ -24,7 +24,7 @@
 //   overwrite K                -> ack N for each value N, from 0, of the key that is committed, for ever
 //   and those of `Peer+Loops.swift`, `Peer+StoreState.swift`, `Peer+DiskPressure.swift`,
 //   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`, `Peer+Attack.swift`,
-//   `Peer+Locks.swift`
+//   `Peer+Locks.swift`, `Peer+Deques.swift`
 //   and, with objects,
 //   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer

@@ -40,6 +40,8 @@ struct KeyChange<Value: Sendable>: Sendable {
   let operation: String
   /// Whether neither the closure nor the coding of the value runs code of the user.
   var runsOnlyOwnCode = false
+  /// Whether a new value is never evicted. One that replaces another is pinned as that is.
+  var pinsNew = false
   /// May be called several times.
   let body: @Sendable (_ read: Read) throws -> Outcome
 }

@@ -112,7 +112,7 @@ extension StoreBackend {
   ) -> Step<KeyChange<Value>.Outcome> {
     { [self] transaction in
       let (outcome, old) = try decide(change, key, place, transaction)
-      try apply(outcome, replacing: old, place, &transaction)
+      try apply(outcome, of: change, replacing: old, place, &transaction)
       return outcome
     }
   }
@@ -131,7 +131,7 @@ extension StoreBackend {
         box.set(.failure(error))
         return false
       }
-      try apply(decision.outcome, replacing: decision.old, place, &transaction)
+      try apply(decision.outcome, of: change, replacing: decision.old, place, &transaction)
       box.set(.success(decision.outcome))
       if case .unchanged = decision.outcome { return false }
       return true
@@ -165,8 +165,8 @@ extension StoreBackend {
   }
 
   private func apply(
-    _ outcome: KeyChange<Value>.Outcome, replacing old: StoredValue?, _ place: StoreKey,
-    _ transaction: inout StoreTransaction
+    _ outcome: KeyChange<Value>.Outcome, of change: KeyChange<Value>, replacing old: StoredValue?,
+    _ place: StoreKey, _ transaction: inout StoreTransaction
   ) throws {
     switch outcome {
     case .unchanged: break
@@ -181,7 +181,7 @@ extension StoreBackend {
         } else {
           try EntryContent(
             key: place.encoded, codec: codec.rawValue, payload: payload,
-            EntryAttributes(expiration ?? .never), now: transaction.now)
+            EntryAttributes(expiration ?? .never, isPinned: change.pinsNew), now: transaction.now)
         }
       try transaction.set(content, forKey: place.encoded, in: place.space)
     }

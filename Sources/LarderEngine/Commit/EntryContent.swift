@@ -44,7 +44,8 @@ package struct EntryContent: Sendable {
   /// - Throws: ``StoreError/Code/invalidOption`` if an entry cannot have the attributes.
   @inline(__always)
   package init(
-    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: consuming EntryAttributes, now: Int64
+    key: EncodedKey, codec: UInt16, payload: [UInt8], _ attributes: consuming EntryAttributes,
+    now: Int64
   ) throws(StoreError) {
     expires = try attributes.expiration.deadline(now: now)
     tags = try Tag.bytes(of: attributes.tags)

@@ -47,8 +47,7 @@ package import LarderSystem
 //
 // The cost of an entry against the budget is the size of header, extension, key and payload.
 
-/// The header of a stored entry; the table above describes its fields. Their order here keeps the size
-/// below 128 bytes, above which a copy takes longer.
+/// The header of a stored entry. In this order its fields have less than 128 bytes: a copy is short.
 package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
   package static let version: UInt8 = 2

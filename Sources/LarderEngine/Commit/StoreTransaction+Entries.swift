@@ -173,6 +173,7 @@ extension StoreTransaction {
     try noteRemoval(of: TagRecord.cleared, in: number)
     changes?.append(.cleared, tag: 0, key: [], number)
     clearedNamespaces.append(number)
+    deques.removeAll { $0.space.name == space.name }
     raisesFloor = true
     generation.table.cancelLeases(namespace: number)
   }

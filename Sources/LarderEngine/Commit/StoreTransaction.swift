@@ -61,6 +61,8 @@ public struct StoreTransaction: ~Copyable {
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
+  /// The deques that the transaction has used.
+  var deques: [UsedDeque] = []
   /// The state of the object layer, once it has used the transaction.
   package var layer: TransactionLayer?
   private var isForced = false
@@ -278,6 +280,7 @@ public struct StoreTransaction: ~Copyable {
   /// Writes the counters. No changes are allowed afterwards.
   mutating func finish() throws {
     if let finish = layer?.finish { try finish(&self) }
+    try writeDeques()
     try writeChanges()
     try namespaces.forEachChanged { number, namespace in
       try withByteScratch(NamespaceRecord.keySize) { key in

@@ -103,6 +103,17 @@ public struct StoreNamespace: Sendable {
     try store.openCore("contains").contains(EncodedKey(key), in: space)
   }
 
+  /// Returns the number of stored entries. Those that have expired count until they are removed.
+  ///
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*m*) in the namespaces of the store.
+  public func count() throws -> Int {
+    let core = try store.openCore("count")
+    try core.flush()
+    let record = try core.namespaces().first { $0.record.name == space.nameBytes }?.record
+    return Int(clamping: record?.entries ?? 0)
+  }
+
   /// Removes every entry of the namespace, for every process.
   ///
   /// - Throws: ``StoreError``.

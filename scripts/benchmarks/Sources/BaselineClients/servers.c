@@ -212,6 +212,21 @@ void peer_redis_increment(peer *peer) {
   if (receive_lines(self, 1)[0] != ':') peer_fail("INCR", "unexpected reply");
 }
 
+void peer_redis_queue(peer *peer, int count) {
+  static const char *const commands[] = {"RPUSH jobs job", "LMOVE jobs claimed LEFT RIGHT",
+                                         "LREM claimed 1 job"};
+  // LMOVE answers with a length and the element.
+  static const int lines[] = {1, 2, 1};
+  struct server *self = server(peer);
+  for (int step = 0; step < 3; step++) {
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+      size += (size_t)sprintf(self->request + size, "%s\r\n", commands[step]);
+    send_all(self, size);
+    if (receive_lines(self, count * lines[step])[0] == '-') peer_fail("queue", "an error");
+  }
+}
+
 static void redis_version(peer *peer, char *target, size_t capacity) {
   struct server *self = server(peer);
   size_t have = 0, line;

@@ -229,6 +229,7 @@ struct Bench {
     try measure("together.takeover", together.takeover)
     try measureAll("together.increment", together.increments)
     try measure("together.lock", together.lock)
+    try measure("together.queue", together.queue)
     return redis == nil ? [try Absence.json("redis", "no server could be started")] : []
   }
 

@@ -26,6 +26,8 @@ enum TogetherChildren {
     case "inherit": try await inherit(path)
     case "increment": try increment(path)
     case "redis-increment": redisIncrement(path)
+    case "queue": try await queue(path, number: Int(words[2])!)
+    case "redis-queue": redisQueue(path)
     default: throw BenchFailure("There is no child \(words[0]).")
     }
   }
@@ -148,6 +150,55 @@ enum TogetherChildren {
     }
   }
 
+  static let queueTasks = 32
+
+  /// Each task pushes a number of its own, and claims and completes any.
+  private static func queue(_ path: String, number: Int) async throws {
+    let deque = SharedDeque<Int>(storage: try SharedStore(at: path), name: "jobs")
+    let next = Counter()
+    Child.say("ready")
+    while let line = readLine(), let seconds = Double(line) {
+      let end = bench_now() + UInt64(seconds * 1e9)
+      let sums = try await withThrowingTaskGroup(of: (Int, Int, Int).self) { group in
+        for _ in 0..<queueTasks {
+          group.addTask {
+            var (pushed, claimed, count) = (0, 0, 0)
+            while bench_now() < end {
+              let element = number << 40 | next.next()
+              try await deque.push(element)
+              pushed &+= element
+              // There are at least as many elements as claims.
+              guard let claim = try await deque.claim(lease: .seconds(60)) else {
+                throw BenchFailure("no element")
+              }
+              guard try await claim.complete() else { throw BenchFailure("the claim is over") }
+              claimed &+= claim.element
+              count += 1
+            }
+            return (pushed, claimed, count)
+          }
+        }
+        return try await group.reduce((0, 0, 0)) { ($0.0 &+ $1.0, $0.1 &+ $1.1, $0.2 + $1.2) }
+      }
+      Child.say("\(sums.2) \(sums.0 &- sums.1)")
+    }
+  }
+
+  private static func redisQueue(_ socket: String) {
+    let client = peer_redis(socket)
+    Child.say("ready")
+    while let line = readLine(), let seconds = Double(line) {
+      let end = bench_now() + UInt64(seconds * 1e9)
+      var count = 0
+      while bench_now() < end {
+        peer_redis_queue(client, Int32(queueTasks))
+        count += queueTasks
+      }
+      Child.say("\(count) 0")
+    }
+    peer_close(client)
+  }
+
   private static func redisIncrement(_ socket: String) {
     let client = peer_redis(socket)
     Child.say("ready")
@@ -167,5 +218,6 @@ enum TogetherChildren {
 private final class Counter: Sendable {
   private let count = Atomic<Int>(0)
   var value: Int { count.load(ordering: .relaxed) }
-  func add() { count.wrappingAdd(1, ordering: .relaxed) }
+  func add() { _ = next() }
+  func next() -> Int { count.wrappingAdd(1, ordering: .relaxed).newValue }
 }

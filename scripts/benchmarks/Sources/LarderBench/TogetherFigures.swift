@@ -203,6 +203,40 @@ struct TogetherFigures {
     ]
   }
 
+  /// Elements that are pushed, claimed and completed by four processes of 32 tasks, together.
+  func queue() throws -> Figure {
+    let store = try SharedStore(at: path("queue"))
+    defer { store.close() }
+    let own = try (0..<4).map { try child("queue", store.path, "\($0)") }
+    let rivals = try redis.map { socket in try (0..<4).map { _ in try child("redis-queue", socket) }
+    }
+    let all = own + (rivals ?? [])
+    for child in all { _ = try child.line() }
+    let seconds = isQuick ? 0.5 : 2.0
+    func rate(_ children: [Child]) throws -> Double {
+      for child in children { try child.send("\(seconds)") }
+      let answers = try children.map { try $0.line().split(separator: " ").compactMap { Int($0) } }
+      // Of what all processes have pushed, each number was completed once.
+      guard answers.reduce(0, { $0 &+ $1[1] }) == 0 else {
+        throw BenchFailure("The pushed numbers are not those that were completed.")
+      }
+      return Double(answers.reduce(0) { $0 + $1[0] }) / seconds
+    }
+    let result = try Rounds.compare(count: isQuick ? 3 : 7) { _ in
+      try rate(own)
+    } rival: { _ in
+      try rivals.map(rate) ?? 1
+    }
+    for child in all { try child.finish() }
+    guard try SharedDeque<Int>(storage: store, name: "jobs").count() == 0 else {
+      throw BenchFailure("Elements are left.")
+    }
+    return Figure(
+      id: "together.queue", value: result.own / 1000, unit: "k/s", bar: .atLeast(50),
+      own: result.own / 1000, rival: "Redis RPUSH, LMOVE, LREM, four processes, 32 at a time",
+      rivalValue: result.rival / 1000, rivalUnit: "k/s", spread: result.ownSpread.divided(by: 1000))
+  }
+
   /// A lock that no other process wants, and `flock` on an open file.
   func lock() throws -> Figure {
     let store = try SharedStore(at: path("lock"))

@@ -35,6 +35,8 @@ void peer_redis_publish(peer *peer, long number);
 void peer_redis_subscribe(peer *peer);
 // Redis: adds one to a counter.
 void peer_redis_increment(peer *peer);
+// Pushes, moves and removes so many elements of one list, each command of all of them in one batch.
+void peer_redis_queue(peer *peer, int count);
 long peer_redis_next(peer *peer);
 
 // SQLite's own API: WAL, statements prepared once. `synchronous` is 0 (off), 1 (normal), 2 (full).

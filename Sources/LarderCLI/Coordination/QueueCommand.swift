@@ -1,0 +1,192 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+import LarderCoding
+import LarderDynamic
+import LarderEngine
+
+/// `larder queue`: the deques of programs.
+struct QueueCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "queue",
+    abstract: "Push, pop and process the elements of a queue.",
+    discussion: """
+      The queue is the `SharedDeque` with this name in programs. Each element is popped or claimed \
+      by one process. Elements that this command pushes are text; it shows elements of every type.
+
+      EXAMPLES
+        larder queue push images a.png b.png
+        find . -name '*.png' | larder queue push images -
+        larder queue run images -- scripts/convert     converts each, in any number of processes
+        larder queue status images
+        larder queue list images --failed
+      """,
+    subcommands: [
+      QueuePushCommand.self, QueuePopCommand.self, QueueListCommand.self, QueueStatusCommand.self,
+      QueueRunCommand.self,
+    ])
+}
+
+/// The queue of a command.
+struct QueueArguments: ParsableArguments {
+  @Argument(help: "The name of the queue, 1 to 250 bytes.")
+  var name: String
+
+  @Flag(name: .long, help: "The elements whose attempts have all failed.")
+  var failed = false
+
+  func deque(_ store: SharedStore, attempts: Int = .max) -> StoredDeque {
+    StoredDeque(store, name: name, maximumAttempts: attempts, isFailed: failed)
+  }
+}
+
+/// Elements of a queue, as the tool shows them.
+enum QueueElement {
+  static func text(_ element: StoredDeque.Element) throws -> String {
+    switch try value(element) {
+    case .text(let text), .plain(let text, _), .json(let text, _): text
+    case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)
+    case .structure(let value): value.jsonText(pretty: false)
+    }
+  }
+
+  static func value(_ element: StoredDeque.Element) throws -> EntryValue {
+    try EntryValue(codec: CodecIdentifier(rawValue: element.codec), payload: element.payload)
+  }
+}
+
+/// `larder queue push`.
+struct QueuePushCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "push", abstract: "Add elements at the end, in one transaction.",
+    discussion: "The element - stands for one element in each line of standard input.")
+
+  @OptionGroup var queue: QueueArguments
+
+  @Argument(help: "The elements.")
+  var elements: [String]
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      var texts = elements
+      if elements == ["-"] {
+        texts = []
+        while let line = readLine() { texts.append(line) }
+      }
+      let encoded = try texts.map { text in
+        let (codec, payload) = try StandardCoding.encode(text, codec: CBORCodec())
+        return StoredDeque.Element(codec: codec.rawValue, payload: payload)
+      }
+      let store = try arguments.openOrCreate()
+      defer { store.close() }
+      try queue.deque(store).push(encoded, at: .last)
+    }
+  }
+}
+
+/// `larder queue pop`.
+struct QueuePopCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "pop", abstract: "Remove the first element and print it.",
+    discussion: "The exit status is 1 if there is none.")
+
+  @OptionGroup var queue: QueueArguments
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      guard let element = try queue.deque(store).pop(.first) else {
+        throw ToolError(
+          "notFound", "No element of the queue \(queue.name) is due.", exit: Exit.negative)
+      }
+      guard arguments.json else { return Console.line(try QueueElement.text(element)) }
+      Console.json(try QueueElement.value(element).jsonValue)
+    }
+  }
+}
+
+/// `larder queue list`.
+struct QueueListCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "list", abstract: "Print the elements that are not claimed.")
+
+  @Option(
+    name: .long, help: ArgumentHelp("The most elements. (default: 100)", valueName: "n"))
+  var limit = 100
+
+  @OptionGroup var queue: QueueArguments
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      let elements = try queue.deque(store).elements(limit: limit)
+      guard arguments.json else {
+        for element in elements {
+          Console.line(TextLayout.cleaned(try QueueElement.text(element)))
+        }
+        return
+      }
+      Console.json(.array(try elements.map { try QueueElement.value($0).jsonValue }))
+    }
+  }
+}
+
+/// `larder queue status`.
+struct QueueStatusCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "status",
+    abstract: "Print the numbers of waiting, claimed and failed elements, and the claims.")
+
+  @Argument(help: "The name of the queue.")
+  var name: String
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      let deque = StoredDeque(store, name: name, maximumAttempts: .max)
+      let state = try deque.state().state
+      let failed = try StoredDeque(store, name: name, maximumAttempts: .max, isFailed: true)
+        .state().state.waitingCount
+      let claims = try deque.claimStatus()
+      guard arguments.json else {
+        Console.line(
+          "waiting \(state.waitingCount), claimed \(claims.count), failed \(failed)")
+        for claim in claims {
+          let holder = claim.process.map { "process \($0.pid)" } ?? "a process that has ended"
+          Console.line(
+            "  claimed by \(holder) until \(Timestamp(claim.deadline).iso), attempt \(claim.attempt)"
+          )
+        }
+        return
+      }
+      Console.json(
+        .object([
+          ("waiting", CBORValue(state.waitingCount)), ("claimed", CBORValue(claims.count)),
+          ("failed", CBORValue(failed)),
+          (
+            "claims",
+            .array(
+              claims.map { claim in
+                .object([
+                  ("pid", claim.process.map { CBORValue(Int($0.pid)) } ?? .null),
+                  ("until", .text(Timestamp(claim.deadline).iso)),
+                  ("attempt", CBORValue(claim.attempt)),
+                ])
+              })
+          ),
+        ]))
+    }
+  }
+}

@@ -1,0 +1,215 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// CLAIMS
+//
+// A claim belongs to a process, by its id in the file `locks`: the kernel tells whether that process
+// lives. A claim ends when its caller completes it or releases it, when its lease ends, or when
+// its process has ended. The next caller that claims, in any process, ends the claims of the last two kinds: it
+// looks for processes that have ended if nothing else is ready, and otherwise once a second. No system
+// call is made under the writer lock.
+
+extension StoredDeque {
+  /// Claims the first element that is due.
+  package func claim(lease: Duration) throws -> Claimed? {
+    let owner = try owner()
+    let deadOwners = try deadOwners(isDue: true)
+    if let claimed = reported(try run("claim", claiming(lease, owner, deadOwners))) {
+      return claimed
+    }
+    let late = try self.deadOwners(isDue: false)
+    if late.isEmpty { return nil }
+    return reported(try run("claim", claiming(lease, owner, late)))
+  }
+
+  /// Claims the first element that is due, without blocking a thread of Swift's pool.
+  package func claim(lease: Duration) async throws -> Claimed? {
+    let owner = try owner()
+    let deadOwners = try deadOwners(isDue: true)
+    if let claimed = reported(try await run("claim", claiming(lease, owner, deadOwners))) {
+      return claimed
+    }
+    let late = try self.deadOwners(isDue: false)
+    if late.isEmpty { return nil }
+    return reported(try await run("claim", claiming(lease, owner, late)))
+  }
+
+  private func claiming(
+    _ lease: Duration, _ owner: UInt64, _ deadOwners: Set<UInt64>
+  ) throws -> Step<Taken<Claimed>> {
+    let space = try space.get()
+    return { [self] state, transaction in
+      let now = transaction.now
+      let ended = state.endClaims { $0.deadline <= now || deadOwners.contains($0.owner) }
+      for claim in ended {
+        try giveBack(claim, due: .min, limit: maximumAttempts, &state, &transaction)
+      }
+      var taken = Taken<Claimed>()
+      while taken.result == nil, let next = state.takeFirst(now: now) {
+        switch try transaction.element(at: next.place, in: space) {
+        case .damaged: taken.damaged.append(next.place)
+        case .missing: break
+        case .found(let element):
+          let claim = state.claim(
+            next, owner: owner, deadline: EntryHeader.deadline(of: lease.milliseconds, from: now))
+          taken.result = Claimed(element: element, claim: claim)
+        }
+      }
+      return taken
+    }
+  }
+
+  /// Makes the element of an ended claim available again, or moves it to the failed elements if it has
+  /// had as many attempts as `limit`.
+  private func giveBack(
+    _ claim: DequeState.Claim, due: Int64, limit: Int, _ state: inout DequeState,
+    _ transaction: inout StoreTransaction
+  ) throws {
+    guard claim.attempt >= limit else { return state.giveBack(claim, due: due) }
+    let (space, failed) = (try space.get(), try failedSpace.get())
+    guard case .found(let element) = try transaction.element(at: claim.place, in: space) else {
+      return
+    }
+    _ = try transaction.unset(EncodedKey(claim.place), in: space)
+    _ = try transaction.changeDeque(failed) { state, transaction in
+      try transaction.setElement(element, at: state.append(), in: failed)
+    }
+  }
+
+  // MARK: The end of a claim
+
+  /// Ends a claim and removes its element.
+  ///
+  /// - Returns: `false` if the claim had ended.
+  package func complete(_ claim: DequeState.Claim) throws -> Bool {
+    try run("complete", completing(claim))
+  }
+
+  package func complete(_ claim: DequeState.Claim) async throws -> Bool {
+    try await run("complete", completing(claim))
+  }
+
+  private func completing(_ claim: DequeState.Claim) throws -> Step<Bool> {
+    let space = try space.get()
+    return { state, transaction in
+      guard let claim = state.endClaim(claim.number) else { return false }
+      _ = try transaction.unset(EncodedKey(claim.place), in: space)
+      return true
+    }
+  }
+
+  /// Ends a claim and keeps its element.
+  ///
+  /// - Parameter fails: Whether the element is not tried again.
+  /// - Returns: `false` if the claim had ended.
+  package func release(
+    _ claim: DequeState.Claim, after delay: Duration, fails: Bool = false
+  ) throws -> Bool {
+    try run("release", releasing(claim, delay, fails))
+  }
+
+  package func release(
+    _ claim: DequeState.Claim, after delay: Duration, fails: Bool = false
+  ) async throws -> Bool {
+    try await run("release", releasing(claim, delay, fails))
+  }
+
+  private func releasing(
+    _ claim: DequeState.Claim, _ delay: Duration, _ fails: Bool
+  ) -> Step<Bool> {
+    { [self] state, transaction in
+      guard let ended = state.endClaim(claim.number) else { return false }
+      let due = EntryHeader.deadline(of: max(delay.milliseconds, 0), from: transaction.now)
+      try giveBack(
+        ended, due: due, limit: fails ? 0 : maximumAttempts, &state, &transaction)
+      return true
+    }
+  }
+
+  /// Gives a claim a new lease, which begins now.
+  ///
+  /// - Returns: `false` if the claim had ended.
+  package func extend(_ claim: DequeState.Claim, lease: Duration) throws -> Bool {
+    try run("extend", extending(claim, lease))
+  }
+
+  package func extend(_ claim: DequeState.Claim, lease: Duration) async throws -> Bool {
+    try await run("extend", extending(claim, lease))
+  }
+
+  private func extending(_ claim: DequeState.Claim, _ lease: Duration) -> Step<Bool> {
+    { state, transaction in
+      let deadline = EntryHeader.deadline(of: lease.milliseconds, from: transaction.now)
+      return state.extendClaim(claim.number, to: deadline)
+    }
+  }
+
+  // MARK: Owners
+
+  private func owner() throws -> UInt64 { try store.openCore("claim").locks.file().owner }
+
+  /// Returns the processes of claims that have ended.
+  ///
+  /// - Parameter isDue: Whether the result may be empty because this process has looked a second ago.
+  private func deadOwners(isDue: Bool) throws -> Set<UInt64> {
+    guard checks.begin() || !isDue else { return [] }
+    return try deadOwners(in: state().state)
+  }
+
+  /// Returns the processes of claims that have ended.
+  func deadOwners(in state: DequeState) throws -> Set<UInt64> {
+    if state.claims.isEmpty { return [] }
+    let file = try store.openCore("claim").locks.file()
+    return Set(state.claims.map(\.owner)).filter { !file.isAlive($0) }
+  }
+
+  /// Returns the claims with their processes; `nil` for one that has ended.
+  package func claimStatus() throws -> [(process: LockProcess?, deadline: Int64, attempt: Int)] {
+    let claims = try state().state.claims
+    let file = claims.isEmpty ? nil : try store.openCore("claim").locks.file()
+    return claims.map { claim in
+      let isAlive = file?.isAlive(claim.owner) == true
+      let process = isAlive ? file?.process(number: LockFile.ownerNumber(claim.owner)) : nil
+      return (process, claim.deadline, claim.attempt)
+    }
+  }
+
+  // MARK: Waiting
+
+  /// Returns the time of the monotonic clock after a duration.
+  package func deadline(after timeout: Duration) -> UInt64 { Clocks.deadline(after: timeout) }
+
+  /// Suspends until an element may be ready, until a time of the monotonic clock, or until the task is
+  /// cancelled or the store is closed.
+  ///
+  /// - Returns: `false` if the time has passed.
+  package func waitForElement(until end: UInt64) async throws -> Bool {
+    guard Clocks.monotonicNanoseconds() < end else { return false }
+    let core = try store.openCore("claim")
+    let space = try space.get()
+    let mark = try core.observationMark()
+    let generation = try core.generation()
+    let (state, commitVersion) = try state()
+    if state.isReady(at: core.now) { return true }
+    let deadline = min(state.nextTime, Self.wallTime(of: end, core))
+    await core.change(
+      of: [StampSlot(hash: space.hash(of: Self.stateKey, in: generation))],
+      after: core.observed(generation, commitVersion: commitVersion, mark: mark),
+      ObserverConditions(deadline: deadline) { [self, hasDeadOwner = StickyCheck()] in
+        // The clock of the store may stand still.
+        if store.hasClosed || Clocks.monotonicNanoseconds() >= end { return true }
+        // An error is that of the claim which follows.
+        return hasDeadOwner.isTrue { (try? deadOwners(in: state).isEmpty) != true }
+      })
+    return true
+  }
+
+  private static func wallTime(of end: UInt64, _ core: StoreCore) -> Int64 {
+    let now = Clocks.monotonicNanoseconds()
+    guard end > now else { return core.now }
+    return EntryHeader.deadline(of: Int64(clamping: (end - now) / 1_000_000 + 1), from: core.now)
+  }
+}
