@@ -82,4 +82,17 @@ extension Processes {
     }
     try peer.dismiss()
   }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A commit of another process is read by its token`() async throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    for number in 0..<100 {
+      let words = try peer.ask("token 7 v\(number)").split(separator: " ")
+      let token = try #require(words.count == 2 ? CommitToken(String(words[1])) : nil)
+      #expect(
+        try await ground.numbers.value(forKey: 7, atLeast: token, timeout: .zero) == "v\(number)")
+    }
+    try peer.dismiss()
+  }
 }

@@ -9,6 +9,7 @@
 //                              -> opened GENERATION    (meet: prints `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
+//   token K TEXT               -> token TOKEN          (of the commit that sets K)
 //   expiring K MS TEXT         -> ok                   (expires at MS of the store's clock)
 //   jitter N                   -> jitter N...          (N lifetimes of a day with a jitter of 1)
 //   tagged K TAGS TEXT         -> ok                   (tags with commas)
@@ -94,6 +95,10 @@ final class Peer {
     case "set", "behind":
       let words = rest.split(separator: " ", maxSplits: 1)
       try set(Key(words[0]), String(words[1]), isWriteBehind: command == "behind")
+    case "token":
+      let words = rest.split(separator: " ", maxSplits: 1)
+      try set(Key(words[0]), String(words[1]), isWriteBehind: true)
+      return "token \(try store.commitToken())"
     case "expiring":
       let words = rest.split(separator: " ", maxSplits: 2)
       try numbers.setValue(

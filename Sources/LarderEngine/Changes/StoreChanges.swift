@@ -124,8 +124,8 @@ extension StoreCore {
     guard try cursor.storeID == generation().meta.storeID.0 else {
       throw StoreError(
         .invalidOption, during: "changes", path: directory.path,
-        "The cursor \(cursor) belongs to another store, or to one that was deleted and created again. "
-          + "Read the store's data again, and begin with the cursor of changeCursor().")
+        "The cursor or token \(cursor) belongs to another store, or to one that was deleted and created "
+          + "again. Read the store's data again, and begin with that of changeCursor().")
     }
   }
 

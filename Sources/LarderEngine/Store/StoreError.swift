@@ -86,6 +86,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Another caller held a lock, semaphore or leadership, or the others of a barrier did not arrive,
     /// until the deadline.
     public static let lockTimeout = Code(rawValue: "lockTimeout")
+    /// The store did not contain a commit at the deadline.
+    public static let commitTimeout = Code(rawValue: "commitTimeout")
     /// The task or thread holds the lock already, and would wait for itself.
     public static let lockedByCaller = Code(rawValue: "lockedByCaller")
     /// The name of a lock is empty or longer than 250 bytes.
