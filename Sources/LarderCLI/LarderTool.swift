@@ -36,6 +36,7 @@ struct LarderTool: AsyncParsableCommand {
         larder increment visits --by 1               counts exactly, from any process
         larder queue run images -- scripts/convert   one element after the other, each once
         larder watch --namespace sessions            changes, as processes commit them
+        larder explain user/17                       stored by which process, or why it is gone
         larder replay access.trace --compare         hit ratio by eviction policy
 
       EXIT STATUS
@@ -54,7 +55,7 @@ struct LarderTool: AsyncParsableCommand {
       ExportCommand.self,
       ImportCommand.self, CopyCommand.self, ReplayCommand.self, ReplayWorkerCommand.self,
       IncrementCommand.self, LockCommand.self, LocksCommand.self, QueueCommand.self,
-      WatchCommand.self,
+      WatchCommand.self, ExplainCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,
     ])

@@ -7,7 +7,7 @@ import Larder
 import LarderTesting
 import Testing
 
-/// `larder watch`.
+/// `larder watch` and `larder explain`.
 @Suite(.timeLimit(.minutes(15))) struct WatchCommandTests {
   @Test func `Changes of other commands are printed after a cursor and as they happen`() throws {
     try withTool { tool in
@@ -45,6 +45,40 @@ import Testing
       #expect(try tool.run("watch", "--since", "nonsense").status == .exited(64))
       #expect(try tool.run("watch", "a", "--stop").status == .exited(64))
       #expect(try tool.run("watch", "--stop").status == .exited(0))
+    }
+  }
+
+  @Test func `An explanation has the properties of an entry, and the reason why one is gone`()
+    throws
+  {
+    try withTool { tool in
+      _ = try tool.output("set", "a", "one", "--expires", "1h")
+      let plain = try tool.output("explain", "a")
+      #expect(plain.contains("3 bytes, text") && plain.contains("not recorded"))
+      let unknown = try tool.run("explain", "b")
+      #expect(unknown.status == .exited(1) && unknown.output.contains("no change log"))
+
+      let store = try SharedStore(at: tool.store)
+      _ = try store.recentChanges(since: store.changeCursor())
+      _ = try tool.output("set", "a", "two", "--namespace", "n")
+      let cache = PersistentCache<String, String>(storage: store, namespace: "n")
+      try cache.removeValue(forKey: "a")
+      let gone = try tool.run("explain", "a", "--namespace", "n", "--json")
+      #expect(gone.status == .exited(1))
+      let answer = try Tool.object(gone.output)
+      #expect(answer["stored"] as? Bool == false && answer["changeLog"] as? Bool == true)
+      let changes = try #require(answer["changes"] as? [[String: Any]])
+      #expect(changes.map { $0["kind"] as? String } == ["set", "removed"])
+      let own = Int(ProcessInfo.processInfo.processIdentifier)
+      #expect(changes[0]["pid"] as? Int != own && changes[1]["pid"] as? Int == own)
+      let text = try tool.run("explain", "a", "--namespace", "n").output
+      #expect(text.contains("It was removed by process \(own) at "), "\(text)")
+      try cache.setValue("three", forKey: "a", tags: ["t"], pinned: true)
+      let stored = try tool.json("explain", "a", "--namespace", "n")
+      #expect(stored["tags"] as? Int == 1 && stored["pinned"] as? Bool == true)
+      try cache.removeAll()
+      let cleared = try tool.run("explain", "a", "--namespace", "n").output
+      #expect(cleared.contains("Its namespace was cleared by process \(own)"), "\(cleared)")
     }
   }
 }

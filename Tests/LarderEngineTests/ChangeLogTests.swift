@@ -27,6 +27,22 @@ import Testing
     }
   }
 
+  @Test func `A change has the process and the time of its commit`() throws {
+    let clock = ManualClock()
+    let store = try SharedStore(at: path, StoreOptions(clock: clock.storeClock))
+    let start = try store.changeCursor()
+    _ = try store.recentChanges(since: start)
+    let first = clock.now
+    try store.setBytes([1], forKey: "a")
+    clock.advance(by: .seconds(60))
+    try store.setBytes([1], forKey: "b")
+    let changes = try store.recentChanges(since: start).flatMap { event in
+      if case .commit(let changes, _) = event { changes } else { [] as [StoreChange] }
+    }
+    #expect(changes.map(\.time) == [first, first + 60_000])
+    #expect(changes.allSatisfy { $0.pid == ProcessInfo.processInfo.processIdentifier })
+  }
+
   @Test func `Every kind of change is recorded in the order of the commits`() throws {
     let clock = ManualClock()
     var options = StoreOptions(budget: .kilobytes(64), clock: clock.storeClock)

@@ -21,9 +21,11 @@ internal import LarderSystem
 //      4  count           u32    of changes; bit 31: the transaction has more than a record contains
 //      8  commit version  u64
 //     16  checksum        u64    XXH64 over the changes; its seed is the commit version, combined by
-//                                exclusive or with the pid in the upper and the count in the lower half
+//                                exclusive or with the time, and with the pid in the upper and the
+//                                count in the lower half
 //     24  pid             u32    of the process that committed
-//     28  changes, each
+//     28  time            i64    of the transaction, in milliseconds since 1970
+//     36  changes, each
 //           kind          u8     `ChangeKind`
 //           key tag       u8
 //           zero          u16
@@ -46,7 +48,7 @@ package struct ChangeRecord: Sendable {
     let isKeyCut: Bool
   }
 
-  static let headerSize = 28
+  static let headerSize = 36
   static let changeSize = 12
   /// The longest part of a key that is recorded, in bytes.
   static let keyLimit = 256
@@ -58,14 +60,16 @@ package struct ChangeRecord: Sendable {
 
   package let commitVersion: UInt64
   let pid: Int32
+  let time: Int64
   private(set) var changes: [Change] = []
   /// Whether the transaction has more changes than a record contains, and the record has none of them.
   let isCut: Bool
 
   static func checksum(
-    _ changes: RawSpan, commitVersion: UInt64, pid: UInt32, count: UInt32
+    _ changes: RawSpan, commitVersion: UInt64, time: Int64, pid: UInt32, count: UInt32
   ) -> UInt64 {
-    XXH64.hash(changes, seed: commitVersion ^ (UInt64(pid) << 32 | UInt64(count)))
+    let origin = UInt64(pid) << 32 | UInt64(count)
+    return XXH64.hash(changes, seed: commitVersion ^ UInt64(bitPattern: time) ^ origin)
   }
 
   /// Decodes the records of a chunk; `nil` stands for a damaged one, after which none is readable.
@@ -86,11 +90,14 @@ package struct ChangeRecord: Sendable {
   private init?(_ bytes: RawSpan) {
     guard let counts: UInt32 = bytes.integer(at: 4), let version: UInt64 = bytes.integer(at: 8),
       let checksum: UInt64 = bytes.integer(at: 16), let pid: UInt32 = bytes.integer(at: 24),
+      let time: Int64 = bytes.integer(at: 28),
       let content = bytes.slice(Self.headerSize..<bytes.byteCount),
-      Self.checksum(content, commitVersion: version, pid: pid, count: counts) == checksum
+      Self.checksum(content, commitVersion: version, time: time, pid: pid, count: counts)
+        == checksum
     else { return nil }
     commitVersion = version
     self.pid = Int32(bitPattern: pid)
+    self.time = time
     isCut = counts & Self.cutBit != 0
     var offset = 0
     for _ in 0..<(counts & ~Self.cutBit) {

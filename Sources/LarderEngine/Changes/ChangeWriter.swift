@@ -38,17 +38,19 @@ struct ChangeWriter {
   var size: Int { ChangeRecord.headerSize + content.count }
 
   /// Appends the record to a chunk.
-  func write(to chunk: inout [UInt8], commitVersion: UInt64) {
+  func write(to chunk: inout [UInt8], commitVersion: UInt64, time: Int64) {
     let pid = UInt32(bitPattern: ProcessIdentity.pid)
     let counts = count | (isCut ? ChangeRecord.cutBit : 0)
     let checksum = content.withRawSpan {
-      ChangeRecord.checksum($0, commitVersion: commitVersion, pid: pid, count: counts)
+      ChangeRecord.checksum(
+        $0, commitVersion: commitVersion, time: time, pid: pid, count: counts)
     }
     chunk.append(littleEndian: UInt32(size - 4))
     chunk.append(littleEndian: counts)
     chunk.append(littleEndian: commitVersion)
     chunk.append(littleEndian: checksum)
     chunk.append(littleEndian: pid)
+    chunk.append(littleEndian: time)
     chunk += content
   }
 }
@@ -72,7 +74,7 @@ extension StoreTransaction {
       }
       tail.removeAll(keepingCapacity: true)
     }
-    changes.write(to: &tail, commitVersion: commitVersion)
+    changes.write(to: &tail, commitVersion: commitVersion, time: now)
     try tail.withRawSpan { bytes throws(LMDBError) in
       try ChangeRecord.tailKey.withRawSpan { key throws(LMDBError) in
         try transaction.put(bytes, forKey: key, in: .main)

@@ -47,6 +47,8 @@ public struct StoreChange: Sendable, Hashable {
   public let keyText: String
   /// The process that committed the change.
   public let pid: Int32
+  /// The time of the transaction by the clock of that process, in milliseconds since 1970.
+  public let time: Int64
   /// The number of the commit: larger than those of all earlier commits.
   public let commitVersion: UInt64
   /// Whether ``keyText`` is the beginning of a longer key.
@@ -63,10 +65,17 @@ public struct StoreChange: Sendable, Hashable {
       : KeyTextFormat.display(tag: KeyTag(rawValue: change.keyTag), bytes: change.key)
     keyText = kind == .cleared ? "" : change.isKeyCut ? text + "…" : text
     pid = record.pid
+    time = record.time
     commitVersion = record.commitVersion
     isKeyCut = change.isKeyCut
     keyTag = change.keyTag
     keyBytes = change.isKeyCut || [.cleared, .untagged].contains(kind) ? nil : change.key
+  }
+
+  /// Returns whether this is a change of a key, or one that has removed it together with others.
+  package func concerns(_ key: EncodedKey, in namespace: String) -> Bool {
+    if kind == .cleared { return self.namespace == namespace }
+    return self.namespace == namespace && keyTag == key.tag && keyBytes == key.bytes
   }
 
   /// Returns the key.

@@ -129,6 +129,19 @@ extension StoreCore {
     }
   }
 
+  /// Returns the changes of a key that the change log contains, the oldest first, and whether there is a
+  /// log.
+  package func loggedChanges(
+    of key: EncodedKey, in namespace: String
+  ) throws -> (changes: [StoreChange], hasLog: Bool) {
+    let start = ChangeCursor(storeID: try generation().meta.storeID.0, commitVersion: 0)
+    let found = try changes(after: start, limit: .max).events.flatMap { event in
+      if case .commit(let changes, _) = event { changes } else { [] as [StoreChange] }
+    }
+    let hasLog = try withSnapshot("changes") { try $0.totals().changeCapacity > 0 }
+    return (found.filter { $0.concerns(key, in: namespace) }, hasLog)
+  }
+
   /// Returns the events after a place, in one snapshot.
   ///
   /// - Returns: The events, and the place after them, which may be later than that of the last event.
