@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import LarderSystem
+internal import Synchronization
 
 /// The descriptors, signals and exit status of a process that replays a command.
 package enum CommandProxy {
@@ -34,6 +35,9 @@ package enum CommandProxy {
   package static var hasDescriptorsToSpare: Bool { RawDescriptor.canOpen(64) }
 
   package static func isSuccess(_ end: TerminationStatus) -> Bool { end.isSuccess }
+
+  /// The end of a command.
+  package typealias End = TerminationStatus
 
   /// Returns whether a signal has ended the command.
   package static func isSignal(_ end: TerminationStatus) -> Bool {
@@ -93,20 +97,29 @@ package enum CommandProxy {
     let pid = try call.program.start()
     while true {
       _ = try RawDescriptor.wait(for: [.init(signals)])
-      for arrival in SignalPipe.take()
-      where arrival.signal != SignalPipe.childChanged && !arrival.isFromTerminal {
-        SpawnConfiguration.send(arrival.signal, to: pid)
+      for arrival in SignalPipe.take() where arrival.signal != SignalPipe.childChanged {
+        lastSignal.store(arrival.signal, ordering: .relaxed)
+        if !arrival.isFromTerminal { SpawnConfiguration.send(arrival.signal, to: pid) }
       }
       if let end = SpawnConfiguration.end(of: pid) { return end }
     }
   }
 
-  /// Ends this process by a signal that has arrived since the last command, and would have ended it if
-  /// that command's signals were not caught.
-  package static func endIfSignalled() {
+  /// The last signal that arrived while a command ran, for this process as well.
+  private static let lastSignal = Atomic<CInt>(0)
+
+  /// Whether a signal has arrived that would have ended this process if the signals of commands were
+  /// not caught.
+  package static var wasSignalled: Bool {
     for arrival in SignalPipe.take() where arrival.signal != SignalPipe.childChanged {
-      SignalPipe.die(of: arrival.signal)
+      lastSignal.store(arrival.signal, ordering: .relaxed)
     }
+    return lastSignal.load(ordering: .relaxed) != 0
+  }
+
+  /// Ends this process by the signal of ``wasSignalled``.
+  package static func endBySignal() -> Never {
+    SignalPipe.die(of: lastSignal.load(ordering: .relaxed))
   }
 
   /// Replaces this process with the command.

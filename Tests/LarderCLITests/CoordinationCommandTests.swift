@@ -90,6 +90,8 @@ import Testing
       #expect(outcome.output == "did one\ndid two words\ndid bad\ndid bad\n")
       #expect(try tool.output("queue", "list", "jobs", "--failed") == "bad\n")
       #expect(try tool.output("queue", "status", "jobs") == "waiting 0, claimed 0, failed 1\n")
+      #expect(try tool.output("queue", "retry", "jobs") == "1\n")
+      #expect(try tool.output("queue", "pop", "jobs") == "bad\n")
       _ = try tool.output("queue", "push", "jobs", "three")
       let killed = try tool.run("queue", "run", "jobs", "--", "sh", "-c", "kill -TERM $$")
       #expect(killed.status == .signalled(15))
@@ -103,7 +105,25 @@ import Testing
       try worker.expect("got x")
       // It waits for elements, with its signals caught.
       worker.kill(15)
-      #expect(try worker.wait() != .exited(0))
+      #expect(try worker.wait() == .signalled(15))
+      // A lease is renewed while the command runs, and no argument is lost in a shell.
+      let store = try SharedStore(at: tool.store)
+      try SharedDeque<String>(storage: store, name: "long").push(contentsOf: ["a\0b", "'x y'"])
+      let long = try tool.run(
+        "queue", "run", "long", "--lease", "300ms", "--", "sh", "-c", "sleep 1; echo \"$1\"", "sh")
+      #expect(long.output == "'x y'\n" && long.status == .exited(1))
+      #expect(long.standardError.contains("no argument of a command"))
+      #expect(try tool.output("queue", "status", "long") == "waiting 0, claimed 0, failed 1\n")
+      // A signal for the runner ends it after its command, which is no attempt.
+      _ = try tool.output("queue", "push", "stopped", "1", "2")
+      let stopped = try TestExecutable.tool.start([
+        "queue", "run", "stopped", "--attempts", "1", "--store", tool.store, "--", "sh", "-c",
+        "trap 'exit 3' TERM; echo begun; while true; do sleep 0.05; done", "sh",
+      ])
+      try stopped.expect("begun")
+      stopped.kill(15)
+      #expect(try stopped.wait() == .signalled(15))
+      #expect(try tool.output("queue", "list", "stopped") == "1\n2\n")
     }
   }
 }

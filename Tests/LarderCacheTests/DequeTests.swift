@@ -83,7 +83,7 @@ import Testing
         model = rest.compactMap { Int($0) }
       default: break
       }
-      #expect(try deque.count() == model.count && deque.claimedCount() == claims.count)
+      #expect(try deque.count() == model.count && deque.status().claimed == claims.count)
     }
     #expect(try deque.elements(limit: .max) == model.map(String.init))
     #expect(try store.verify() == [])
@@ -96,7 +96,7 @@ import Testing
     let b = try #require(try deque.claim(lease: .seconds(60)))
     #expect(a.element == "a" && b.element == "b" && a.attempt == 1 && a.token < b.token)
     #expect(try deque.claim(lease: .seconds(60)) == nil && deque.popFirst() == nil)
-    #expect(try deque.count() == 0 && deque.claimedCount() == 2)
+    #expect(try deque.count() == 0 && deque.status().claimed == 2)
     #expect(try b.complete() && !b.complete() && !b.release() && !b.extend(lease: .seconds(1)))
     #expect(try a.release())
     try deque.push("c")
@@ -168,6 +168,63 @@ import Testing
     #expect(errors.value.withLock { $0.count } == 1)
   }
 
+  @Test func `Failed elements are never lost, whatever is done with them`() throws {
+    let deque = deque(attempts: 1)
+    try deque.push(contentsOf: ["a", "b"])
+    try deque.claim(lease: .seconds(10))?.release()
+    try deque.claim(lease: .seconds(10))?.fail()
+    let failed = deque.failed
+    #expect(try failed.elements() == ["a", "b"])
+    #expect(try failed.claim(lease: .seconds(10))?.fail() == true)
+    try failed.push("c")
+    #expect(try failed.elements() == ["a", "b", "c"])
+    // As elements of another type.
+    let numbers = SharedDeque<Int>(storage: store, name: "jobs").failed
+    for _ in 0..<2 {
+      #expect(throws: StoreError.self) { try numbers.claim(lease: .seconds(10)) }
+    }
+    #expect(try numbers.claim(lease: .seconds(10)) == nil, "each of them is not due for a minute")
+    #expect(try numbers.elements() == [] && failed.count() == 3)
+    #expect(errors.value.withLock { $0.count } == 3)
+    #expect(try deque.status() == .init(waiting: 0, claimed: 0, failed: 3))
+    #expect(try failed.retryFailed() == 0 && deque.retryFailed() == 3)
+    #expect(try deque.status() == .init(waiting: 3, claimed: 0, failed: 0))
+    #expect(try deque.claim(lease: .seconds(10))?.attempt == 1)
+    try deque.removeAll()
+    #expect(try deque.status() == .init(waiting: 0, claimed: 0, failed: 0))
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A claim that was not used is no attempt`() throws {
+    let deque = deque(attempts: 2)
+    try deque.push("a")
+    for _ in 0..<5 { try deque.claim(lease: .seconds(10))?.release(countsAttempt: false) }
+    #expect(try deque.claim(lease: .seconds(10))?.attempt == 1)
+  }
+
+  @Test func `A claim is completed together with the results of its work, or not at all`() throws {
+    let deque = deque()
+    let cache = PersistentCache<Int, String>(storage: store)
+    try deque.push("a")
+    let claim = try #require(try deque.claim(lease: .seconds(10)))
+    struct Refused: Error {}
+    let finish: @Sendable (inout StoreTransaction) throws -> Bool = { transaction in
+      guard try transaction.complete(claim) else { return false }
+      try transaction.setValue("done", forKey: 1, in: cache)
+      return true
+    }
+    #expect(throws: Refused.self) {
+      try store.write { transaction in
+        _ = try finish(&transaction)
+        throw Refused()
+      }
+    }
+    #expect(try deque.status().claimed == 1 && cache.value(forKey: 1) == nil)
+    #expect(try store.write(finish))
+    #expect(try deque.status().claimed == 0 && cache.value(forKey: 1) == "done")
+    #expect(try !store.write(finish))
+  }
+
   @Test func `A task that waits for an element gets one that is pushed`() async throws {
     let deque = deque()
     async let claim = deque.claim(lease: .seconds(10), timeout: .seconds(600))
@@ -229,6 +286,52 @@ import Testing
     #expect(try deque.elements() == ["a"])
   }
 
+  @Test func `A claim of a deque that was removed ends no later claim`() throws {
+    let deque = deque()
+    try deque.push("old")
+    let old = try #require(try deque.claim(lease: .seconds(60)))
+    try deque.removeAll()
+    try deque.push("new")
+    clock.advance(by: .milliseconds(1))
+    let new = try #require(try deque.claim(lease: .seconds(60)))
+    #expect(new.token > old.token)
+    #expect(try !old.complete() && !old.release() && new.complete())
+  }
+
+  @Test func `Pops find elements whose claim has ended`() throws {
+    let deque = deque()
+    try deque.push(contentsOf: ["a", "b"])
+    _ = try deque.claim(lease: .microseconds(1))
+    _ = try deque.claim(lease: .seconds(1))
+    #expect(try deque.popFirst() == nil)
+    clock.advance(by: .milliseconds(2))
+    #expect(try deque.popFirst() == "a")
+    clock.advance(by: .seconds(2))
+    #expect(try deque.popLast() == "b")
+  }
+
+  @Test func `A damaged state is made again from the elements`() throws {
+    let deque = deque()
+    try deque.push(contentsOf: ["a", "b"])
+    let path = store.path
+    store.close()
+    let file = path + "/v1/g-1/data.mdb"
+    let bytes = try TestFiles.contents(of: file)
+    let pattern = Array("state".utf8) + [1, 0, 0, 0, 0, 0, 0, 0]
+    var damages = 0
+    for start in 0..<(bytes.count - pattern.count)
+    where bytes[start] == pattern[0]
+      && bytes[start..<(start + pattern.count)].elementsEqual(pattern)
+    {
+      try TestFiles.overwrite([99], at: start + 20, in: file)
+      damages += 1
+    }
+    #expect(damages > 0)
+    let again = SharedDeque<String>(storage: try SharedStore(at: path), name: "jobs")
+    #expect(try again.popFirst() == "a")
+    #expect(try again.claim(lease: .seconds(10))?.element == "b")
+  }
+
   @Test func `A deque without its state is made again from its elements`() throws {
     let deque = deque()
     try deque.push(contentsOf: ["a", "b", "c"])
@@ -274,6 +377,14 @@ import Testing
     #expect(error?.code == .pinLimitReached && count > 5)
     // What is not pinned does not push out elements.
     for key in 0..<100 { try small.setBytes(element, forKey: key) }
+    // Elements can be claimed, moved to the failed ones, and back.
+    let claims = try (0..<count).map { _ in try #require(try deque.claim(lease: .seconds(60))) }
+    for claim in claims { try claim.fail() }
+    #expect(try deque.status() == .init(waiting: 0, claimed: 0, failed: count))
+    #expect(throws: StoreError.self) {
+      try SharedDeque<Int>(storage: small, name: "jobs").failed.popFirst()
+    }
+    #expect(try deque.retryFailed() == count)
     for _ in 0..<count { #expect(try deque.popFirst() == element) }
     #expect(try deque.popFirst() == nil)
     #expect(try small.verify() == [])

@@ -130,7 +130,7 @@ extension Processes {
       #expect(count <= 1 + journal.interrupted[number, default: 0], "\(number)")
     }
     #expect(journal.begun.values.contains { $0 > 1 }, "no claim was interrupted")
-    #expect(try storm.deque.count() == 0 && storm.deque.claimedCount() == 0)
+    #expect(try storm.deque.status() == .init(waiting: 0, claimed: 0, failed: 0))
     #expect(try storm.ground.store.verify() == [])
   }
 

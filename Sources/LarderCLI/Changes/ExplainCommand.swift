@@ -27,7 +27,7 @@ struct ExplainCommand: ParsableCommand {
 
   @Option(
     name: .long,
-    help: ArgumentHelp("The most changes to show. (default: 10)", valueName: "n"))
+    help: ArgumentHelp("The most changes to show.", valueName: "n"))
   var changes = 10
 
   @OptionGroup var key: KeyArguments

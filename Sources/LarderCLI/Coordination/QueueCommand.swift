@@ -26,7 +26,7 @@ struct QueueCommand: AsyncParsableCommand {
       """,
     subcommands: [
       QueuePushCommand.self, QueuePopCommand.self, QueueListCommand.self, QueueStatusCommand.self,
-      QueueRunCommand.self,
+      QueueRunCommand.self, QueueRetryCommand.self,
     ])
 }
 
@@ -118,7 +118,7 @@ struct QueueListCommand: ParsableCommand {
     commandName: "list", abstract: "Print the elements that are not claimed.")
 
   @Option(
-    name: .long, help: ArgumentHelp("The most elements. (default: 100)", valueName: "n"))
+    name: .long, help: ArgumentHelp("The most elements.", valueName: "n"))
   var limit = 100
 
   @OptionGroup var queue: QueueArguments
@@ -156,25 +156,23 @@ struct QueueStatusCommand: ParsableCommand {
       let store = try arguments.openExisting()
       defer { store.close() }
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
-      let state = try deque.state().state
-      let failed = try StoredDeque(store, name: name, maximumAttempts: .max, isFailed: true)
-        .state().state.waitingCount
+      let (state, failed) = try deque.states()
       let claims = try deque.claimStatus()
       guard arguments.json else {
         Console.line(
-          "waiting \(state.waitingCount), claimed \(claims.count), failed \(failed)")
+          "waiting \(state.waitingCount), claimed \(claims.count), failed \(failed.waitingCount)")
         for claim in claims {
-          let holder = claim.process.map { "process \($0.pid)" } ?? "a process that has ended"
-          Console.line(
-            "  claimed by \(holder) until \(Timestamp(claim.deadline).iso), attempt \(claim.attempt)"
-          )
+          let holder =
+            claim.process.map { "process \($0.pid) until \(Timestamp(claim.deadline).iso)" }
+            ?? "a process that has ended; it is free for the next claim"
+          Console.line("  claimed by \(holder), attempt \(claim.attempt)")
         }
         return
       }
       Console.json(
         .object([
           ("waiting", CBORValue(state.waitingCount)), ("claimed", CBORValue(claims.count)),
-          ("failed", CBORValue(failed)),
+          ("failed", CBORValue(failed.waitingCount)),
           (
             "claims",
             .array(
@@ -187,6 +185,28 @@ struct QueueStatusCommand: ParsableCommand {
               })
           ),
         ]))
+    }
+  }
+}
+
+/// `larder queue retry`.
+struct QueueRetryCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "retry",
+    abstract: "Move the failed elements back to the end of the queue, and print their number.")
+
+  @Argument(help: "The name of the queue.")
+  var name: String
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      let count: Int = try StoredDeque(store, name: name, maximumAttempts: .max).retryFailed()
+      guard arguments.json else { return Console.line("\(count)") }
+      Console.json(.object([("moved", CBORValue(count))]))
     }
   }
 }

@@ -12,17 +12,19 @@ struct QueueRunCommand: AsyncParsableCommand {
     commandName: "run",
     abstract: "Run a command for each element, which is its last argument.",
     discussion: """
-      The element is claimed while the command runs, and removed when it exits with 0. Otherwise it \
-      returns to its place and is tried again after --retry-after; after --attempts it is one of \
-      the --failed. If this process is killed, it returns within a second.
+      The element is claimed while the command runs, and removed when it exits with 0. The lease is \
+      renewed until then: it ends if this process is stopped. Otherwise the element returns to its place and is tried again after --retry-after; after --attempts it is one of \
+      the --failed. If this process is killed, another one gets it within a second, although the command itself may run on.
 
-      This command ends when no element is due, or with --wait never. A command that a signal ends \
-      ends this one by the same signal. Any number of these commands, and of programs, can work on \
+      This command ends when no element is due, or with --wait never. A signal for this \
+      process goes to the command, whose element is then no attempt, and ends this process. A command \
+      that ends by another signal ends this one by the same signal. The command has the standard input \
+      of this process. Any number of these commands, and of programs, can work on \
       one queue.
 
       EXIT STATUS
         0    every command has exited with 0
-        1    a command has failed
+        1    a command has failed, or ran for longer than the lease
         126  the command's file is not executable
         127  no such command
         64   usage error
@@ -43,7 +45,7 @@ struct QueueRunCommand: AsyncParsableCommand {
 
   @Option(
     name: .long,
-    help: ArgumentHelp("The number of attempts for each element. (default: 5)", valueName: "n"))
+    help: ArgumentHelp("The number of attempts for each element.", valueName: "n"))
   var attempts = 5
 
   @Option(
@@ -90,25 +92,76 @@ struct QueueRunCommand: AsyncParsableCommand {
       defer { store.close() }
       let deque = StoredDeque(store, name: name, maximumAttempts: attempts)
       while finish == nil {
-        CommandProxy.endIfSignalled()
+        if CommandProxy.wasSignalled {
+          finish = { CommandProxy.endBySignal() }
+          break
+        }
         guard let claimed = try await deque.claim(lease: lease ?? .seconds(3600)) else {
           guard wait else { break }
           // Signals are caught since the first command.
           _ = try await deque.waitForElement(until: deque.deadline(after: .milliseconds(500)))
           continue
         }
-        let element = Array(try QueueElement.text(claimed.element).utf8)
-        let end = try CommandProxy.run(call.appending(element))
-        if CommandProxy.isSuccess(end) {
-          _ = try await deque.complete(claimed.claim)
+        guard let argument = try argument(of: claimed.element) else {
+          Console.printError("larder: An element is no argument of a command; it has failed.")
+          hasFailed = true
+          _ = try await deque.release(claimed.claim, after: .zero, .hopeless)
           continue
         }
-        hasFailed = true
-        _ = try await deque.release(claimed.claim, after: retryAfter ?? .seconds(10))
-        if CommandProxy.isSignal(end) { finish = { CommandProxy.end(as: end) } }
+        do {
+          let end = try await run(call.appending(argument), claimed.claim, deque)
+          if !CommandProxy.isSuccess(end.status) || !end.isInTime { hasFailed = true }
+          if CommandProxy.isSignal(end.status), !CommandProxy.wasSignalled {
+            finish = { CommandProxy.end(as: end.status) }
+          }
+        } catch {
+          _ = try await deque.release(claimed.claim, after: .zero, .unused)
+          throw error
+        }
       }
     }
     finish?()
     if hasFailed { throw Exit.negative }
+  }
+
+  /// Returns an element as an argument, or `nil` if a command cannot get it.
+  private func argument(of element: StoredDeque.Element) throws -> [UInt8]? {
+    let bytes: [UInt8] =
+      if case .bytes(let bytes) = try QueueElement.value(element) {
+        bytes
+      } else {
+        Array(try QueueElement.text(element).utf8)
+      }
+    // The limit of Linux for one argument, with its terminator.
+    return bytes.contains(0) || bytes.count >= 131_072 ? nil : bytes
+  }
+
+  /// Runs the command, and renews the claim meanwhile; then ends the claim.
+  private func run(
+    _ call: CommandInvocation, _ claim: DequeState.Claim, _ deque: StoredDeque
+  ) async throws -> (status: CommandProxy.End, isInTime: Bool) {
+    let lease = lease ?? .seconds(3600)
+    let renewal = Task.detached {
+      while true {
+        try await Task.sleep(for: lease / 3)
+        _ = try await deque.extend(claim, lease: lease)
+      }
+    }
+    defer { renewal.cancel() }
+    let status = try CommandProxy.run(call)
+    if CommandProxy.isSuccess(status) {
+      let isInTime = try await deque.complete(claim)
+      if !isInTime {
+        Console.printError(
+          "larder: The lease ended before the command did; another process may have run it as well. "
+            + "Pass a longer --lease.")
+      }
+      return (status, isInTime)
+    }
+    // A signal for this process, which interrupted the command, is no attempt.
+    _ = try await deque.release(
+      claim, after: CommandProxy.wasSignalled ? .zero : retryAfter ?? .seconds(10),
+      CommandProxy.wasSignalled ? .unused : .failed)
+    return (status, true)
   }
 }

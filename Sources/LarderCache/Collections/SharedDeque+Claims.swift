@@ -20,7 +20,7 @@ extension SharedDeque {
   /// - Throws: ``/LarderEngine/StoreError``, with ``/LarderEngine/StoreError/Code/invalidOption`` for a
   ///   lease that is not positive; with ``/LarderEngine/StoreError/Code/unreadableEntry`` for an element
   ///   of another type, which is moved to ``failed``.
-  /// - Complexity: O(log *n* + *c*) in the elements and the claims, and a system call for each process
+  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements, and a system call for each process
   ///   with claims once a second.
   public func claim(lease: Duration) throws -> Claim? {
     try requirePositive(lease)
@@ -28,7 +28,7 @@ extension SharedDeque {
     do {
       return try Claim(self, claimed)
     } catch {
-      _ = try stored.release(claimed.claim, after: .zero, fails: true)
+      _ = try stored.release(claimed.claim, after: .zero, .hopeless)
       throw error
     }
   }
@@ -52,7 +52,7 @@ extension SharedDeque {
         do {
           return try Claim(self, claimed)
         } catch {
-          _ = try await stored.release(claimed.claim, after: .zero, fails: true)
+          _ = try await stored.release(claimed.claim, after: .zero, .hopeless)
           throw error
         }
       }
@@ -69,7 +69,7 @@ extension SharedDeque {
   /// - Returns: A sequence. Each iteration claims other elements, one at a time.
   public func claims(lease: Duration) -> Claims { Claims(deque: self, lease: lease) }
 
-  private func requirePositive(_ lease: Duration) throws(StoreError) {
+  fileprivate func requirePositive(_ lease: Duration) throws(StoreError) {
     guard lease <= .zero else { return }
     throw StoreError(
       .invalidOption, during: "claim",
@@ -89,8 +89,8 @@ extension SharedDeque {
     /// A number that is greater for each later claim of the deque: a fencing token, as
     /// ``/LarderEngine/HeldLock/token``.
     public var token: UInt64 { claim.number }
-    private let deque: StoredDeque
-    private let claim: DequeState.Claim
+    let deque: StoredDeque
+    let claim: DequeState.Claim
 
     fileprivate init(_ deque: SharedDeque, _ claimed: StoredDeque.Claimed) throws {
       element = try deque.decode(claimed.element)
@@ -113,39 +113,47 @@ extension SharedDeque {
     /// Ends the claim without success. The element returns to its place, or is moved to
     /// ``SharedDeque/failed`` after the last attempt.
     ///
-    /// - Parameter delay: The time in which it is not claimed again.
+    /// - Parameters:
+    ///   - delay: The time in which it is not claimed again.
+    ///   - countsAttempt: Whether the claim is one of the attempts. Pass `false` if the work was not
+    ///     tried, for example because the process shuts down.
     /// - Returns: `false` if the claim had ended.
     /// - Throws: ``/LarderEngine/StoreError``; the element stays claimed then.
     @discardableResult
-    public func release(after delay: Duration = .zero) throws -> Bool {
-      try deque.release(claim, after: delay)
+    public func release(
+      after delay: Duration = .zero, countsAttempt: Bool = true
+    ) throws -> Bool {
+      try deque.release(claim, after: delay, countsAttempt ? .failed : .unused)
     }
 
     /// Ends the claim without success, without blocking a thread of Swift's pool; see the synchronous
     /// form.
     @discardableResult
-    public func release(after delay: Duration = .zero) async throws -> Bool {
-      try await deque.release(claim, after: delay)
+    public func release(
+      after delay: Duration = .zero, countsAttempt: Bool = true
+    ) async throws -> Bool {
+      try await deque.release(claim, after: delay, countsAttempt ? .failed : .unused)
     }
 
-    /// Ends the claim and moves the element to ``SharedDeque/failed``: no further attempt can succeed.
+    /// Ends the claim and moves the element to ``SharedDeque/failed``: no further attempt can succeed. An
+    /// element of `failed` stays there, and is not claimed again for a minute.
     ///
     /// - Returns: `false` if the claim had ended.
     /// - Throws: ``/LarderEngine/StoreError``; the element stays claimed then.
     @discardableResult
-    public func fail() throws -> Bool { try deque.release(claim, after: .zero, fails: true) }
+    public func fail() throws -> Bool { try deque.release(claim, after: .zero, .hopeless) }
 
     /// Ends the claim and moves the element to ``SharedDeque/failed``, without blocking a thread of
     /// Swift's pool; see the synchronous form.
     @discardableResult
     public func fail() async throws -> Bool {
-      try await deque.release(claim, after: .zero, fails: true)
+      try await deque.release(claim, after: .zero, .hopeless)
     }
 
     /// Begins a new lease now.
     ///
     /// - Returns: `false` if the claim had ended.
-    /// - Throws: ``/LarderEngine/StoreError``.
+    /// - Throws: ``/LarderEngine/StoreError``; a lease that is not positive ends at once.
     @discardableResult
     public func extend(lease: Duration) throws -> Bool { try deque.extend(claim, lease: lease) }
 
@@ -174,14 +182,20 @@ extension SharedDeque {
       /// - Returns: `nil` when the task is cancelled or the store is closed.
       /// - Throws: ``/LarderEngine/StoreError``.
       public mutating func next() async throws -> Claim? {
-        while !Task.isCancelled, !deque.stored.store.hasClosed {
+        try deque.requirePositive(lease)
+        let stored = deque.stored
+        while !Task.isCancelled, !stored.store.hasClosed {
           do {
-            let claim = try await deque.claim(lease: lease, timeout: .seconds(3600))
-            if let claim { return claim }
-          } catch is CancellationError {
-            return nil
-          } catch let error as StoreError where error.code == .unreadableEntry {
-            deque.stored.store.core.report(error)
+            guard let claimed = try await stored.claim(lease: lease) else {
+              _ = try await stored.waitForElement(until: .max)
+              continue
+            }
+            do {
+              return try Claim(deque, claimed)
+            } catch {
+              stored.store.core.report(error)
+              _ = try await stored.release(claimed.claim, after: .zero, .hopeless)
+            }
           } catch let error as StoreError where error.code == .closed {
             return nil
           }

@@ -79,7 +79,7 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
   ///
   /// - Throws: ``/LarderEngine/StoreError``; with ``/LarderEngine/StoreError/Code/pinLimitReached`` if
   ///   the store has no room for more elements. Or the error of the element's `encode(to:)`.
-  /// - Complexity: O(log *n* + *c*) in the elements and the claims. Calls of several threads and tasks
+  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements. Calls of several threads and tasks
   ///   are committed together.
   public func push(_ element: Element) throws { try push(contentsOf: [element]) }
 
@@ -120,8 +120,8 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
   ///
   /// - Returns: The element, or `nil` if there is none. No other caller gets it.
   /// - Throws: ``/LarderEngine/StoreError``; with ``/LarderEngine/StoreError/Code/unreadableEntry`` for
-  ///   an element of another type, which is pushed to ``failed`` instead.
-  /// - Complexity: O(log *n* + *c*) in the elements and the claims.
+  ///   an element of another type, which is pushed to ``failed`` (one of `failed` itself to its end).
+  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements.
   public func popFirst() throws -> Element? { try stored.pop(.first).map(decodePopped) }
 
   /// Removes the first element that is not claimed, without blocking a thread of Swift's pool; see the
@@ -142,23 +142,74 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
   /// Returns the number of elements that are not claimed, including those that are not due yet.
   ///
   /// - Throws: ``/LarderEngine/StoreError``.
-  /// - Complexity: O(log *n* + *c*) in the elements and the claims.
+  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements.
   public func count() throws -> Int { try stored.state().state.waitingCount }
 
-  /// Returns the number of elements that are claimed, including those whose claim has ended and not
-  /// noticed yet.
+  /// The numbers of elements of a deque, at one time.
+  public struct Status: Sendable, Hashable {
+    /// The elements that are not claimed, including those that are not due yet.
+    public let waiting: Int
+    /// The elements that are claimed. One whose process has ended counts until the next claim.
+    public let claimed: Int
+    /// The elements whose claims have all ended without success.
+    public let failed: Int
+
+    package init(waiting: Int, claimed: Int, failed: Int) {
+      self.waiting = waiting
+      self.claimed = claimed
+      self.failed = failed
+    }
+  }
+
+  /// Returns the numbers of waiting, claimed and failed elements, from one snapshot.
   ///
   /// - Throws: ``/LarderEngine/StoreError``.
-  public func claimedCount() throws -> Int { try stored.state().state.claims.count }
-
-  /// Returns the first elements that are not claimed, and leaves them.
-  ///
-  /// - Parameter limit: The most elements.
-  /// - Throws: ``/LarderEngine/StoreError``; with ``/LarderEngine/StoreError/Code/unreadableEntry`` for
-  ///   an element of another type.
-  public func elements(limit: Int = 100) throws -> [Element] {
-    try stored.elements(limit: limit).map(decode)
+  public func status() throws -> Status {
+    let (state, failed) = try stored.states()
+    return Status(
+      waiting: state.waitingCount, claimed: state.claims.count, failed: failed.waitingCount)
   }
+
+  /// Returns the first elements that are not claimed, and leaves them. Elements of another type are left
+  /// out, and reported to `onError` of the store.
+  ///
+  /// - Parameter limit: The most elements; by default 100.
+  /// - Throws: ``/LarderEngine/StoreError``.
+  public func elements(limit: Int = 100) throws -> [Element] {
+    try stored.elements(limit: limit).compactMap { element in
+      do {
+        return try decode(element)
+      } catch {
+        stored.store.core.report(error)
+        return nil
+      }
+    }
+  }
+
+  // MARK: All elements
+
+  /// Moves all elements of ``failed`` to the end of the deque, in one transaction. Each has all attempts
+  /// again.
+  ///
+  /// - Returns: The number of moved elements.
+  /// - Throws: ``/LarderEngine/StoreError``; then none is moved.
+  /// - Complexity: O(*f* log *n*) in the failed elements.
+  @discardableResult
+  public func retryFailed() throws -> Int { try stored.retryFailed() }
+
+  /// Moves all elements of ``failed`` to the end of the deque, without blocking a thread of Swift's pool;
+  /// see the synchronous form.
+  @discardableResult
+  public func retryFailed() async throws -> Int { try await stored.retryFailed() }
+
+  /// Removes all elements and ends all claims. Elements of ``failed`` stay.
+  ///
+  /// - Throws: ``/LarderEngine/StoreError``.
+  public func removeAll() throws { try stored.removeAll() }
+
+  /// Removes all elements and ends all claims, without blocking a thread of Swift's pool; see the
+  /// synchronous form.
+  public func removeAll() async throws { try await BlockingWork.run { try self.removeAll() } }
 
   // MARK: Coding
 
@@ -173,8 +224,11 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
         Element.self, identifier: CodecIdentifier(rawValue: element.codec), bytes: element.payload,
         codec: codec)
     } catch {
-      throw StoreError.unreadable(
-        "an element of the deque \"\(name)\" as \(Element.self): \(error)", in: stored.namespace)
+      throw StoreError(
+        .unreadableEntry, during: "decode", path: stored.store.path,
+        "An element of the deque \"\(name)\" cannot be read as \(Element.self). It is one of the failed "
+          + "elements, unless it was only listed; `larder queue list --failed` shows it, and "
+          + "retryFailed() tries it again. The error: \(error)")
     }
   }
 
@@ -183,7 +237,7 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
     do {
       return try decode(element)
     } catch {
-      try failed.stored.push([element], at: .last)
+      try failed.stored.pushTaken(element)
       throw error
     }
   }

@@ -14,7 +14,8 @@ internal import LarderSystem
 //      4  zero          u32
 //      8  first         i64
 //     16  end           i64
-//     24  last claim    u64   the number of the newest claim
+//     24  last claim    u64   the number of the newest claim: at least the microseconds since 1970, so
+//                             that no number is used again after the state was lost
 //     32  claims        u32   their count
 //     36  returned      u32   their count
 //     40  claims        each 40 bytes: place i64, number u64, owner u64, deadline i64, attempt u32,
@@ -36,7 +37,11 @@ package struct DequeState: Sendable, Equatable {
     package let number: UInt64
     let owner: UInt64
     package var deadline: Int64
-    package let attempt: Int
+    package var attempt: Int
+
+    fileprivate func isSame(as other: Claim) -> Bool {
+      number == other.number && place == other.place && owner == other.owner
+    }
   }
 
   /// An element outside of the range that can be claimed.
@@ -122,9 +127,10 @@ package struct DequeState: Sendable, Equatable {
 
   /// Adds a claim of an element that was taken.
   mutating func claim(
-    _ element: (place: Int, attempts: Int), owner: UInt64, deadline: Int64
+    _ element: (place: Int, attempts: Int), owner: UInt64, deadline: Int64, now: Int64
   ) -> Claim {
-    lastClaim += 1
+    // Greater than the numbers before the deque was removed, too.
+    lastClaim = max(lastClaim + 1, UInt64(clamping: now) &* 1000)
     let claim = Claim(
       place: element.place, number: lastClaim, owner: owner, deadline: deadline,
       attempt: element.attempts + 1)
@@ -132,15 +138,15 @@ package struct DequeState: Sendable, Equatable {
     return claim
   }
 
-  /// Removes and returns the claim with a number, or returns `nil` if it has ended.
-  mutating func endClaim(_ number: UInt64) -> Claim? {
-    guard let index = claims.firstIndex(where: { $0.number == number }) else { return nil }
+  /// Removes and returns a claim, or returns `nil` if it has ended.
+  mutating func endClaim(_ claim: Claim) -> Claim? {
+    guard let index = claims.firstIndex(where: { $0.isSame(as: claim) }) else { return nil }
     return claims.remove(at: index)
   }
 
   /// Gives a claim another deadline. Returns whether there is one.
-  mutating func extendClaim(_ number: UInt64, to deadline: Int64) -> Bool {
-    guard let index = claims.firstIndex(where: { $0.number == number }) else { return false }
+  mutating func extendClaim(_ claim: Claim, to deadline: Int64) -> Bool {
+    guard let index = claims.firstIndex(where: { $0.isSame(as: claim) }) else { return false }
     claims[index].deadline = deadline
     return true
   }

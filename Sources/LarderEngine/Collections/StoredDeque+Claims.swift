@@ -16,25 +16,13 @@ extension StoredDeque {
   /// Claims the first element that is due.
   package func claim(lease: Duration) throws -> Claimed? {
     let owner = try owner()
-    let deadOwners = try deadOwners(isDue: true)
-    if let claimed = reported(try run("claim", claiming(lease, owner, deadOwners))) {
-      return claimed
-    }
-    let late = try self.deadOwners(isDue: false)
-    if late.isEmpty { return nil }
-    return reported(try run("claim", claiming(lease, owner, late)))
+    return try take("claim") { try claiming(lease, owner, $0) }
   }
 
   /// Claims the first element that is due, without blocking a thread of Swift's pool.
   package func claim(lease: Duration) async throws -> Claimed? {
     let owner = try owner()
-    let deadOwners = try deadOwners(isDue: true)
-    if let claimed = reported(try await run("claim", claiming(lease, owner, deadOwners))) {
-      return claimed
-    }
-    let late = try self.deadOwners(isDue: false)
-    if late.isEmpty { return nil }
-    return reported(try await run("claim", claiming(lease, owner, late)))
+    return try await take("claim") { try claiming(lease, owner, $0) }
   }
 
   private func claiming(
@@ -42,11 +30,8 @@ extension StoredDeque {
   ) throws -> Step<Taken<Claimed>> {
     let space = try space.get()
     return { [self] state, transaction in
+      try endClaims(of: deadOwners, &state, &transaction)
       let now = transaction.now
-      let ended = state.endClaims { $0.deadline <= now || deadOwners.contains($0.owner) }
-      for claim in ended {
-        try giveBack(claim, due: .min, limit: maximumAttempts, &state, &transaction)
-      }
       var taken = Taken<Claimed>()
       while taken.result == nil, let next = state.takeFirst(now: now) {
         switch try transaction.element(at: next.place, in: space) {
@@ -54,7 +39,7 @@ extension StoredDeque {
         case .missing: break
         case .found(let element):
           let claim = state.claim(
-            next, owner: owner, deadline: EntryHeader.deadline(of: lease.milliseconds, from: now))
+            next, owner: owner, deadline: Self.deadline(of: lease, from: now), now: now)
           taken.result = Claimed(element: element, claim: claim)
         }
       }
@@ -62,17 +47,34 @@ extension StoredDeque {
     }
   }
 
+  /// Ends the claims whose lease or process has ended.
+  func endClaims(
+    of deadOwners: Set<UInt64>, _ state: inout DequeState, _ transaction: inout StoreTransaction
+  ) throws {
+    let now = transaction.now
+    for claim in state.endClaims(where: { $0.deadline <= now || deadOwners.contains($0.owner) }) {
+      try giveBack(claim, due: .min, limit: maximumAttempts, &state, &transaction)
+    }
+  }
+
+  private static func deadline(of lease: Duration, from now: Int64) -> Int64 {
+    EntryHeader.deadline(of: max(lease.milliseconds, 1), from: now)
+  }
+
   /// Makes the element of an ended claim available again, or moves it to the failed elements if it has
-  /// had as many attempts as `limit`.
+  /// had as many attempts as `limit`. A failed element stays where it is.
   private func giveBack(
     _ claim: DequeState.Claim, due: Int64, limit: Int, _ state: inout DequeState,
     _ transaction: inout StoreTransaction
   ) throws {
-    guard claim.attempt >= limit else { return state.giveBack(claim, due: due) }
+    guard claim.attempt >= limit, !isFailed else { return state.giveBack(claim, due: due) }
     let (space, failed) = (try space.get(), try failedSpace.get())
     guard case .found(let element) = try transaction.element(at: claim.place, in: space) else {
+      transaction.generation.count(.damagedEntries)
       return
     }
+    transaction.exceedsPinLimit = true
+    defer { transaction.exceedsPinLimit = false }
     _ = try transaction.unset(EncodedKey(claim.place), in: space)
     _ = try transaction.changeDeque(failed) { state, transaction in
       try transaction.setElement(element, at: state.append(), in: failed)
@@ -95,36 +97,48 @@ extension StoredDeque {
   private func completing(_ claim: DequeState.Claim) throws -> Step<Bool> {
     let space = try space.get()
     return { state, transaction in
-      guard let claim = state.endClaim(claim.number) else { return false }
+      guard let claim = state.endClaim(claim) else { return false }
       _ = try transaction.unset(EncodedKey(claim.place), in: space)
       return true
     }
   }
 
+  /// The end of a claim without success.
+  package enum Release: Sendable {
+    /// The attempt has failed.
+    case failed
+    /// The attempt does not count.
+    case unused
+    /// No further attempt can succeed.
+    case hopeless
+  }
+
   /// Ends a claim and keeps its element.
   ///
-  /// - Parameter fails: Whether the element is not tried again.
   /// - Returns: `false` if the claim had ended.
   package func release(
-    _ claim: DequeState.Claim, after delay: Duration, fails: Bool = false
+    _ claim: DequeState.Claim, after delay: Duration, _ release: Release
   ) throws -> Bool {
-    try run("release", releasing(claim, delay, fails))
+    try run("release", releasing(claim, delay, release))
   }
 
   package func release(
-    _ claim: DequeState.Claim, after delay: Duration, fails: Bool = false
+    _ claim: DequeState.Claim, after delay: Duration, _ release: Release
   ) async throws -> Bool {
-    try await run("release", releasing(claim, delay, fails))
+    try await run("release", releasing(claim, delay, release))
   }
 
   private func releasing(
-    _ claim: DequeState.Claim, _ delay: Duration, _ fails: Bool
+    _ claim: DequeState.Claim, _ delay: Duration, _ release: Release
   ) -> Step<Bool> {
     { [self] state, transaction in
-      guard let ended = state.endClaim(claim.number) else { return false }
-      let due = EntryHeader.deadline(of: max(delay.milliseconds, 0), from: transaction.now)
-      try giveBack(
-        ended, due: due, limit: fails ? 0 : maximumAttempts, &state, &transaction)
+      guard var ended = state.endClaim(claim) else { return false }
+      // A failed element that cannot be used is not claimed again at once.
+      let pause = release == .hopeless && isFailed ? Duration.seconds(60) : delay
+      let due = EntryHeader.deadline(of: max(pause.milliseconds, 0), from: transaction.now)
+      if release == .unused { ended.attempt -= 1 }
+      let limit = release == .hopeless ? 0 : release == .unused ? .max : maximumAttempts
+      try giveBack(ended, due: due, limit: limit, &state, &transaction)
       return true
     }
   }
@@ -142,28 +156,46 @@ extension StoredDeque {
 
   private func extending(_ claim: DequeState.Claim, _ lease: Duration) -> Step<Bool> {
     { state, transaction in
-      let deadline = EntryHeader.deadline(of: lease.milliseconds, from: transaction.now)
-      return state.extendClaim(claim.number, to: deadline)
+      state.extendClaim(claim, to: Self.deadline(of: lease, from: transaction.now))
     }
+  }
+
+  /// Ends a claim and removes its element in a transaction of the user.
+  package func complete(
+    _ claim: DequeState.Claim, in transaction: inout StoreTransaction
+  ) throws -> Bool {
+    try transaction.changeDeque(space.get(), completing(claim)).0
   }
 
   // MARK: Owners
 
-  private func owner() throws -> UInt64 { try store.openCore("claim").locks.file().owner }
+  private func owner() throws -> UInt64 {
+    let file = try store.openCore("claim").locks.file()
+    file.restoreOwner()
+    return file.owner
+  }
 
   /// Returns the processes of claims that have ended.
   ///
   /// - Parameter isDue: Whether the result may be empty because this process has looked a second ago.
-  private func deadOwners(isDue: Bool) throws -> Set<UInt64> {
+  func deadOwners(isDue: Bool) throws -> Set<UInt64> {
     guard checks.begin() || !isDue else { return [] }
-    return try deadOwners(in: state().state)
+    do {
+      return try deadOwners(in: state().state)
+    } catch let error as StoreError where error.code == .unreadableEntry {
+      // The step makes the state again.
+      return []
+    }
   }
 
   /// Returns the processes of claims that have ended.
   func deadOwners(in state: DequeState) throws -> Set<UInt64> {
     if state.claims.isEmpty { return [] }
-    let file = try store.openCore("claim").locks.file()
-    return Set(state.claims.map(\.owner)).filter { !file.isAlive($0) }
+    let locks = try store.openCore("claim").locks
+    let file = try locks.file()
+    return Set(state.claims.map(\.owner)).filter {
+      !file.isAlive($0) && !locks.formerOwners.contains($0)
+    }
   }
 
   /// Returns the claims with their processes; `nil` for one that has ended.

@@ -37,6 +37,8 @@ package struct StoredDeque: Sendable {
   let space: Result<NamespaceHandle, StoreError>
   let failedSpace: Result<NamespaceHandle, StoreError>
   let maximumAttempts: Int
+  /// Whether these are the failed elements of another deque.
+  let isFailed: Bool
   /// The searches of this handle for processes that have ended.
   let checks = PeriodicCheck()
   static let stateKey = EncodedKey("state")
@@ -45,6 +47,7 @@ package struct StoredDeque: Sendable {
     self.store = store
     self.name = name
     self.maximumAttempts = maximumAttempts
+    self.isFailed = isFailed
     let namespaces = ["deque/", "deque-failed/"]
     space = Self.namespace(namespaces[isFailed ? 1 : 0], name)
     failedSpace = Self.namespace(namespaces[1], name)
@@ -122,6 +125,16 @@ package struct StoredDeque: Sendable {
     }
   }
 
+  /// Adds an element that was taken out of another deque, also if there is no room for new ones.
+  package func pushTaken(_ element: Element) throws {
+    let push = try pushing([element], at: .last)
+    try run("push", bytes: element.payload.count) { state, transaction in
+      transaction.exceedsPinLimit = true
+      defer { transaction.exceedsPinLimit = false }
+      try push(&state, &transaction)
+    }
+  }
+
   package func push(_ elements: [Element], at end: End) throws {
     let bytes = elements.reduce(0) { $0 + $1.payload.count }
     try run("push", bytes: bytes, pushing(elements, at: end))
@@ -144,9 +157,10 @@ package struct StoredDeque: Sendable {
   }
 
   /// Returns the step that removes the first or last element that is due.
-  func popping(_ end: End) throws -> Step<Taken<Element>> {
+  private func popping(_ end: End, _ deadOwners: Set<UInt64>) throws -> Step<Taken<Element>> {
     let space = try space.get()
-    return { state, transaction in
+    return { [self] state, transaction in
+      try endClaims(of: deadOwners, &state, &transaction)
       var taken = Taken<Element>()
       while taken.result == nil {
         let now = transaction.now
@@ -164,16 +178,34 @@ package struct StoredDeque: Sendable {
     }
   }
 
-  package func pop(_ end: End) throws -> Element? {
-    reported(try run("pop", popping(end)))
-  }
+  package func pop(_ end: End) throws -> Element? { try take("pop") { try popping(end, $0) } }
 
   package func pop(_ end: End) async throws -> Element? {
-    reported(try await run("pop", popping(end)))
+    try await take("pop") { try popping(end, $0) }
+  }
+
+  /// Runs a step that takes an element and ends the claims of processes that have ended; and again if
+  /// nothing was due and some have.
+  func take<Result: Sendable>(
+    _ operation: String, _ step: (_ deadOwners: Set<UInt64>) throws -> Step<Taken<Result>>
+  ) throws -> Result? {
+    let first = try step(deadOwners(isDue: true))
+    if let result = reported(try run(operation, first)) { return result }
+    let late = try deadOwners(isDue: false)
+    return late.isEmpty ? nil : reported(try run(operation, step(late)))
+  }
+
+  func take<Result: Sendable>(
+    _ operation: String, _ step: (_ deadOwners: Set<UInt64>) throws -> Step<Taken<Result>>
+  ) async throws -> Result? {
+    let first = try step(deadOwners(isDue: true))
+    if let result = reported(try await run(operation, first)) { return result }
+    let late = try deadOwners(isDue: false)
+    return late.isEmpty ? nil : reported(try await run(operation, step(late)))
   }
 
   /// Reports damaged elements, and returns the result. They are in no order any more, and stay stored.
-  func reported<Result>(_ taken: Taken<Result>) -> Result? {
+  private func reported<Result>(_ taken: Taken<Result>) -> Result? {
     for place in taken.damaged {
       store.core.report(StoreError.unreadable("element \(place) is damaged", in: name))
     }
@@ -190,6 +222,20 @@ package struct StoredDeque: Sendable {
       return (try Self.state(stored, in: space) ?? DequeState(), snapshot.commitVersion)
     }
   }
+
+  /// Returns the states of the deque and of its failed elements, in one snapshot.
+  package func states() throws -> (state: DequeState, failed: DequeState) {
+    let (space, failed) = (try space.get(), try failedSpace.get())
+    return try store.read { snapshot in
+      func state(_ space: NamespaceHandle) throws -> DequeState {
+        try Self.state(snapshot.value(forKey: Self.stateKey, in: space), in: space) ?? DequeState()
+      }
+      return (try state(space), try state(failed))
+    }
+  }
+
+  /// Removes all elements and claims, but not the failed elements.
+  package func removeAll() throws { try store.openCore("removeAll").clear(space.get()) }
 
   /// Returns elements that are not claimed, in their order.
   package func elements(limit: Int) throws -> [Element] {
@@ -248,102 +294,5 @@ final class StickyCheck: Sendable {
       isFound.store(true, ordering: .relaxed)
     }
     return isFound.load(ordering: .relaxed)
-  }
-}
-
-/// The state of a deque that a transaction has used. It is written once, at the end.
-struct UsedDeque {
-  let space: NamespaceHandle
-  var state: DequeState
-  var isChanged: Bool
-}
-
-/// The content of a place of a deque.
-enum StoredElement {
-  case found(StoredDeque.Element)
-  case missing
-  case damaged
-}
-
-extension StoreTransaction {
-  /// Returns the position of a deque in ``deques``. Reads its state with the first use.
-  mutating func dequeState(_ space: NamespaceHandle) throws -> Int {
-    if let index = deques.firstIndex(where: { $0.space.name == space.name }) { return index }
-    let stored = try value(forKey: StoredDeque.stateKey, in: space)
-    let state = try StoredDeque.state(stored, in: space) ?? remadeDequeState(space)
-    deques.append(UsedDeque(space: space, state: state, isChanged: false))
-    return deques.count - 1
-  }
-
-  /// Runs a step on a deque.
-  ///
-  /// - Returns: Its result, and whether it has changed the deque.
-  mutating func changeDeque<R>(
-    _ space: NamespaceHandle, _ step: StoredDeque.Step<R>
-  ) throws -> (R, Bool) {
-    let index = try dequeState(space)
-    let before = deques[index].state
-    var state = before
-    let result = try step(&state, &self)
-    guard state != before else { return (result, false) }
-    deques[index].state = state
-    deques[index].isChanged = true
-    touch(hash: space.hash(of: StoredDeque.stateKey, in: generation))
-    return (result, true)
-  }
-
-  /// Writes the states of the deques that this transaction has changed.
-  mutating func writeDeques() throws {
-    for index in deques.indices where deques[index].isChanged {
-      let content = try EntryContent(
-        key: StoredDeque.stateKey, codec: CodecIdentifier.plainBytes.rawValue,
-        payload: deques[index].state.bytes, EntryAttributes(isPinned: true), now: now)
-      try set(content, forKey: StoredDeque.stateKey, in: deques[index].space)
-    }
-  }
-
-  /// Returns the state for the elements of a namespace whose state is missing.
-  private mutating func remadeDequeState(_ space: NamespaceHandle) throws -> DequeState {
-    let number = try number(of: space)
-    guard try namespaceRecord(number).entries > 0 else { return DequeState() }
-    let epoch = try epoch(number)
-    let places = try withSnapshot { snapshot in
-      var places: [Int] = []
-      var cursor = try Cursor(over: snapshot.generation.entries, in: snapshot.transaction)
-      var hasMore = try cursor.moveToFirst()
-      while hasMore {
-        for item in (try? Record.items(in: cursor.currentValue)) ?? []
-        where item.header.namespace == number && item.header.epoch == epoch
-          && item.header.keyTag == Int.keyTag.rawValue
-        {
-          let key = try snapshot.content(
-            of: item.header, in: cursor.currentValue, at: item.offset,
-            length: item.header.keyLength)
-          if let key, let place = Int(keyBytes: key) { places.append(place) }
-        }
-        hasMore = try cursor.moveToNext()
-      }
-      return places
-    }
-    return DequeState(places: places)
-  }
-
-  mutating func setElement(
-    _ element: StoredDeque.Element, at place: Int, in space: NamespaceHandle
-  ) throws {
-    let key = EncodedKey(place)
-    let content = try EntryContent(
-      key: key, codec: element.codec, payload: element.payload, EntryAttributes(isPinned: true),
-      now: now)
-    try set(content, forKey: key, in: space)
-  }
-
-  func element(at place: Int, in space: NamespaceHandle) throws -> StoredElement {
-    do {
-      guard let value = try value(forKey: EncodedKey(place), in: space) else { return .missing }
-      return .found(StoredDeque.Element(codec: value.codec, payload: value.payload))
-    } catch let error as StoreError where error.code == .unreadableEntry {
-      return .damaged
-    }
   }
 }

@@ -34,7 +34,7 @@ extension StoreTransaction {
       expires: content.expires, traits: .init(content, tagOrder: tagRemovals),
       namespace: number, epoch: try epoch(number))
     try requireMaximum(of: number, allows: header.cost)
-    if header.isPinned { try requirePinRoom(for: header.cost, place) }
+    if header.isPinned, !exceedsPinLimit { try requirePinRoom(for: header.cost, place) }
     try requireRoomBesidePins(for: header.cost, place)
     if header.isAbsent, try !makeRoomForAbsent(header.cost, place) {
       // The key has no value, but there is no room to say so.

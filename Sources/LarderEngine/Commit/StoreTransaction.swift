@@ -61,6 +61,8 @@ public struct StoreTransaction: ~Copyable {
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
+  /// Whether pinned entries are stored beyond their share of the budget.
+  var exceedsPinLimit = false
   /// The deques that the transaction has used.
   var deques: [UsedDeque] = []
   /// The state of the object layer, once it has used the transaction.

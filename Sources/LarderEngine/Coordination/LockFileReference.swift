@@ -10,6 +10,7 @@ final class LockFileReference: Sendable {
   private let directory: StoreDirectory
   private let clock: StoreClock
   private let state = Mutex<(file: LockFile?, checked: UInt64)>((nil, 0))
+  private let former = Mutex<Set<UInt64>>([])
   /// The time between two checks that the path leads to the mapped file.
   private static let checkNanoseconds: UInt64 = 1_000_000_000
 
@@ -29,6 +30,7 @@ final class LockFileReference: Sendable {
       }
       do throws(StoreError) {
         let file = try LockFile(path: directory.locks, clock: clock)
+        if let old = state.file { former.withLock { _ = $0.insert(old.owner) } }
         state = (file, now)
         return .success(file)
       } catch {
@@ -37,6 +39,9 @@ final class LockFileReference: Sendable {
     }
     return try outcome.get()
   }
+
+  /// The ids of this process in files that were deleted.
+  var formerOwners: Set<UInt64> { former.withLock { $0 } }
 
   /// Returns the mapped file, or `nil` if no process has created it.
   func existingFile() throws(StoreError) -> LockFile? {
