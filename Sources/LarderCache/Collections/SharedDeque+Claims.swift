@@ -20,8 +20,8 @@ extension SharedDeque {
   /// - Throws: ``/LarderEngine/StoreError``, with ``/LarderEngine/StoreError/Code/invalidOption`` for a
   ///   lease that is not positive; with ``/LarderEngine/StoreError/Code/unreadableEntry`` for an element
   ///   of another type, which is moved to ``failed``.
-  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements, and a system call for each process
-  ///   with claims once a second.
+  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements; and a system
+  ///   call for each process with claims once a second.
   public func claim(lease: Duration) throws -> Claim? {
     try requirePositive(lease)
     guard let claimed = try stored.claim(lease: lease) else { return nil }

@@ -79,8 +79,8 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
   ///
   /// - Throws: ``/LarderEngine/StoreError``; with ``/LarderEngine/StoreError/Code/pinLimitReached`` if
   ///   the store has no room for more elements. Or the error of the element's `encode(to:)`.
-  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements. Calls of several threads and tasks
-  ///   are committed together.
+  /// - Complexity: O(log *n* + *c*) in the elements, and the claims and released elements. Calls of
+  ///   several threads and tasks are committed together.
   public func push(_ element: Element) throws { try push(contentsOf: [element]) }
 
   /// Adds an element after all others, without blocking a thread of Swift's pool; see the synchronous
