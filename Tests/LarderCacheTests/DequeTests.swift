@@ -341,9 +341,16 @@ import Testing
     #expect(try deque.popFirst() == "a")
     #expect(try !claim.complete())
     #expect(try deque.popFirst() == "b" && deque.popFirst() == "c" && deque.popFirst() == nil)
+    // Integers of another program, which no search between them passes over.
+    let places = PersistentCache<Int, String>(storage: store, namespace: "deque/jobs")
+    try namespace.remove(forKey: "state")
+    for (place, text) in [(Int.min, "x"), (-(1 << 60), "f"), (1 << 60, "g"), (.max, "x")] {
+      try places.setValue(text, forKey: place)
+    }
+    #expect(try deque.popFirst() == "f" && deque.popFirst() == "g" && deque.popLast() == nil)
+    try deque.removeAll()
     // An element that was removed by its key is skipped.
     try deque.push(contentsOf: ["d", "e"])
-    let places = PersistentCache<Int, String>(storage: store, namespace: "deque/jobs")
     try places.removeValue(forKey: try #require(try places.keys().min()))
     #expect(try deque.popFirst() == "e")
   }

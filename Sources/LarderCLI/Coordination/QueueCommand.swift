@@ -157,7 +157,7 @@ struct QueueStatusCommand: ParsableCommand {
       defer { store.close() }
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
       let (state, failed) = try deque.states()
-      let claims = try deque.claimStatus()
+      let claims = try deque.claimStatus(in: state)
       guard arguments.json else {
         Console.line(
           "waiting \(state.waitingCount), claimed \(claims.count), failed \(failed.waitingCount)")

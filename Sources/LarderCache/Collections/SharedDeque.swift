@@ -37,7 +37,6 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
   public let name: String
   /// The number of claims without success after which an element is moved to ``failed``.
   public let maximumAttempts: Int
-  private let isFailed: Bool
 
   /// Creates a handle of the deque with a name. Elements of another type that are stored in it are
   /// errors of the methods that read them.
@@ -62,13 +61,12 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
     self.name = name
     self.maximumAttempts = max(maximumAttempts, 1)
     self.codec = codec
-    self.isFailed = isFailed
     stored = StoredDeque(
       storage, name: name, maximumAttempts: self.maximumAttempts, isFailed: isFailed)
   }
 
-  /// The elements whose claims have all ended without success, the oldest first. Those of `failed` itself
-  /// are its own.
+  /// The elements whose claims have all ended without success, the oldest first. An element of `failed` is
+  /// not moved by claims of it, however many fail.
   public var failed: SharedDeque {
     SharedDeque(stored.store, name, Int.max, codec, isFailed: true)
   }
@@ -126,16 +124,14 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
 
   /// Removes the first element that is not claimed, without blocking a thread of Swift's pool; see the
   /// synchronous form.
-  public func popFirst() async throws -> Element? {
-    try await stored.pop(.first).map(decodePopped)
-  }
+  public func popFirst() async throws -> Element? { try await decodedPop(.first) }
 
   /// Removes the last element that is not claimed; otherwise as ``popFirst()``.
   public func popLast() throws -> Element? { try stored.pop(.last).map(decodePopped) }
 
   /// Removes the last element that is not claimed, without blocking a thread of Swift's pool; otherwise
   /// as ``popFirst()``.
-  public func popLast() async throws -> Element? { try await stored.pop(.last).map(decodePopped) }
+  public func popLast() async throws -> Element? { try await decodedPop(.last) }
 
   // MARK: Inspection
 
@@ -238,6 +234,16 @@ public struct SharedDeque<Element: Codable & Sendable>: Sendable {
       return try decode(element)
     } catch {
       try failed.stored.pushTaken(element)
+      throw error
+    }
+  }
+
+  private func decodedPop(_ end: StoredDeque.End) async throws -> Element? {
+    guard let element = try await stored.pop(end) else { return nil }
+    do {
+      return try decode(element)
+    } catch {
+      try await failed.stored.pushTaken(element)
       throw error
     }
   }

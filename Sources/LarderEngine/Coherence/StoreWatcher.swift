@@ -198,6 +198,19 @@ package struct ObserverConditions: Sendable {
     self.deadline = deadline
     self.isOver = isOver
   }
+
+  /// Creates conditions of a wait that ends at a time of the monotonic clock, also if the clock of the
+  /// store stands still.
+  init(
+    until end: UInt64, deadline: Int64 = .max, _ core: StoreCore,
+    isOver: @escaping @Sendable () -> Bool
+  ) {
+    let left = StoreCore.nanoseconds(until: end)
+    let last = EntryHeader.deadline(of: Int64(clamping: left / 1_000_000 + 1), from: core.now)
+    self.init(deadline: min(deadline, last)) {
+      Clocks.monotonicNanoseconds() >= end || isOver()
+    }
+  }
 }
 
 extension StoreCore {

@@ -59,11 +59,22 @@ package struct DequeState: Sendable, Equatable {
 
   init() {}
 
-  /// Creates the state of elements at these places that no caller has claimed.
+  /// The places that a deque can have. Other integers are keys of another program.
+  private static let places = -(1 << 62)...(1 << 62)
+
+  /// Creates the state of elements at these places that no caller has claimed. Only the last run without
+  /// gaps is the range: a search for the next element passes over no gap.
   init(places: [Int]) {
-    guard let first = places.min(), let last = places.max() else { return }
-    self.first = first
+    let sorted = places.filter(Self.places.contains).sorted()
+    guard let last = sorted.last else { return }
     end = last + 1
+    first = last
+    var index = sorted.count - 1
+    while index > 0, sorted[index - 1] == first - 1 {
+      first -= 1
+      index -= 1
+    }
+    returned = sorted[..<index].map { Returned(place: $0, due: .min, attempts: 0) }
   }
 
   /// The number of elements that are not claimed.
@@ -229,7 +240,10 @@ extension DequeState {
           place: number(at), due: bytes.integer(at: at + 8)!,
           attempts: Int(bytes.integer(at: at + 16, as: UInt32.self)!))
       }
-      return state.first <= state.end ? state : nil
+      let isValid =
+        state.first <= state.end && Self.places.contains(state.first)
+        && Self.places.contains(state.end)
+      return isValid ? state : nil
     }
     guard let parsed else { return nil }
     self = parsed

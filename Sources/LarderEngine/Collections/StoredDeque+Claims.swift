@@ -7,10 +7,10 @@ internal import LarderSystem
 // CLAIMS
 //
 // A claim belongs to a process, by its id in the file `locks`: the kernel tells whether that process
-// lives. A claim ends when its caller completes it or releases it, when its lease ends, or when
-// its process has ended. The next caller that claims, in any process, ends the claims of the last two kinds: it
-// looks for processes that have ended if nothing else is ready, and otherwise once a second. No system
-// call is made under the writer lock.
+// lives. A claim ends when its caller completes it or releases it, when its lease ends, or when its
+// process has ended. The next caller that claims or pops, in any process, ends the claims of the last two
+// kinds: it searches for processes that have ended if nothing else is ready, and otherwise once a second.
+// No system call is made under the writer lock.
 
 extension StoredDeque {
   /// Claims the first element that is due.
@@ -199,8 +199,10 @@ extension StoredDeque {
   }
 
   /// Returns the claims with their processes; `nil` for one that has ended.
-  package func claimStatus() throws -> [(process: LockProcess?, deadline: Int64, attempt: Int)] {
-    let claims = try state().state.claims
+  package func claimStatus(
+    in state: DequeState
+  ) throws -> [(process: LockProcess?, deadline: Int64, attempt: Int)] {
+    let claims = state.claims
     let file = claims.isEmpty ? nil : try store.openCore("claim").locks.file()
     return claims.map { claim in
       let isAlive = file?.isAlive(claim.owner) == true
@@ -226,22 +228,15 @@ extension StoredDeque {
     let generation = try core.generation()
     let (state, commitVersion) = try state()
     if state.isReady(at: core.now) { return true }
-    let deadline = min(state.nextTime, Self.wallTime(of: end, core))
     await core.change(
       of: [StampSlot(hash: space.hash(of: Self.stateKey, in: generation))],
       after: core.observed(generation, commitVersion: commitVersion, mark: mark),
-      ObserverConditions(deadline: deadline) { [self, hasDeadOwner = StickyCheck()] in
-        // The clock of the store may stand still.
-        if store.hasClosed || Clocks.monotonicNanoseconds() >= end { return true }
+      ObserverConditions(until: end, deadline: state.nextTime, core) {
+        [self, hasDeadOwner = StickyCheck()] in
         // An error is that of the claim which follows.
-        return hasDeadOwner.isTrue { (try? deadOwners(in: state).isEmpty) != true }
+        store.hasClosed
+          || hasDeadOwner.isTrue { (try? deadOwners(in: state).isEmpty) != true }
       })
     return true
-  }
-
-  private static func wallTime(of end: UInt64, _ core: StoreCore) -> Int64 {
-    let now = Clocks.monotonicNanoseconds()
-    guard end > now else { return core.now }
-    return EntryHeader.deadline(of: Int64(clamping: (end - now) / 1_000_000 + 1), from: core.now)
   }
 }

@@ -127,8 +127,16 @@ package struct StoredDeque: Sendable {
 
   /// Adds an element that was taken out of another deque, also if there is no room for new ones.
   package func pushTaken(_ element: Element) throws {
+    try run("push", bytes: element.payload.count, pushingTaken(element))
+  }
+
+  package func pushTaken(_ element: Element) async throws {
+    try await run("push", bytes: element.payload.count, pushingTaken(element))
+  }
+
+  private func pushingTaken(_ element: Element) throws -> Step<Void> {
     let push = try pushing([element], at: .last)
-    try run("push", bytes: element.payload.count) { state, transaction in
+    return { state, transaction in
       transaction.exceedsPinLimit = true
       defer { transaction.exceedsPinLimit = false }
       try push(&state, &transaction)

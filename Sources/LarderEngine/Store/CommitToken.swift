@@ -55,13 +55,8 @@ extension SharedStore {
     while let snapshot = try missing(token, at: end) {
       try Task.checkCancellation()
       let core = try openCore("wait")
-      let left = Int64(clamping: StoreCore.nanoseconds(until: end) / 1_000_000 + 1)
       await core.change(
-        of: [], after: snapshot,
-        ObserverConditions(deadline: EntryHeader.deadline(of: left, from: core.now)) {
-          // The clock of the store may stand still.
-          self.hasClosed || Clocks.monotonicNanoseconds() >= end
-        })
+        of: [], after: snapshot, ObserverConditions(until: end, core) { self.hasClosed })
     }
   }
 

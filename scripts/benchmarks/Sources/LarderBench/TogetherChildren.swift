@@ -152,7 +152,7 @@ enum TogetherChildren {
 
   static let queueTasks = 32
 
-  /// Each task pushes a number of its own, and claims and completes any.
+  /// Each task pushes numbers that no other task pushes, and claims and completes any number.
   private static func queue(_ path: String, number: Int) async throws {
     let deque = SharedDeque<Int>(storage: try SharedStore(at: path), name: "jobs")
     let next = Counter()

@@ -216,7 +216,7 @@ struct TogetherFigures {
     func rate(_ children: [Child]) throws -> Double {
       for child in children { try child.send("\(seconds)") }
       let answers = try children.map { try $0.line().split(separator: " ").compactMap { Int($0) } }
-      // Of what all processes have pushed, each number was completed once.
+      // The sums of the pushed and of the completed numbers are equal.
       guard answers.reduce(0, { $0 &+ $1[1] }) == 0 else {
         throw BenchFailure("The pushed numbers are not those that were completed.")
       }
