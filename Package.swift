@@ -25,6 +25,7 @@ let package = Package(
     .library(name: "LarderLMDB", targets: ["LarderLMDB"]),
     .library(name: "LarderLogging", targets: ["LarderLogging"]),
     .library(name: "LarderMetrics", targets: ["LarderMetrics"]),
+    .library(name: "LarderTracing", targets: ["LarderTracing"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-demo", targets: ["LarderDemo"]),
@@ -34,11 +35,12 @@ let package = Package(
   // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
   // clones none of those packages.
   traits: [
-    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Combine", "Macros"]),
+    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Tracing", "Combine", "Macros"]),
     .trait(
       name: "Tools", description: "The tools larder, larder-demo, larder-stress: argument parser."),
     .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
     .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
+    .trait(name: "Tracing", description: "The product LarderTracing: swift-distributed-tracing."),
     .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
     .trait(name: "Macros", description: "The product LarderSchema, @Storable: swift-syntax."),
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
@@ -52,9 +54,10 @@ let package = Package(
     .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
     // LarderSchema only: trait Macros.
     .package(url: "https://github.com/swiftlang/swift-syntax", "600.0.0"..<"604.0.0"),
-    // LarderLogging and LarderMetrics only: the traits of the same names.
+    // LarderLogging, LarderMetrics and LarderTracing only: the traits of the same names.
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.2"),
   ],
   targets: [
     .systemLibrary(
@@ -125,13 +128,17 @@ let package = Package(
           condition: .when(platforms: [.linux, .android, .windows], traits: ["Combine"])),
       ]),
 
-    // The events of a store, to a log and to metrics. A program that imports neither builds neither.
+    // The events and operations of a store, to a log, to metrics and to traces. A program builds those
+    // that it imports.
     .target(
       name: "LarderLogging",
       dependencies: ["LarderEngine", outside("Logging", "swift-log", "Logging")]),
     .target(
       name: "LarderMetrics",
       dependencies: ["LarderEngine", outside("CoreMetrics", "swift-metrics", "Metrics")]),
+    .target(
+      name: "LarderTracing",
+      dependencies: ["LarderEngine", outside("Tracing", "swift-distributed-tracing", "Tracing")]),
 
     // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
     .target(name: "LarderMemo", dependencies: ["LarderEngine", "LarderCoding", "LarderSystem"]),
@@ -227,9 +234,16 @@ let package = Package(
     .testTarget(
       name: "LarderMetricsTests",
       dependencies: [
-        "Larder", "LarderMetrics", "LarderEngine", "LarderTesting", "LarderCLI",
+        "Larder", "LarderMetrics", "LarderEngine", "LarderTesting", "LarderCLI", "LarderTestWorker",
         outside("CoreMetrics", "swift-metrics", "Metrics"),
         outside("MetricsTestKit", "swift-metrics", "Metrics"),
+      ]),
+    .testTarget(
+      name: "LarderTracingTests",
+      dependencies: [
+        "Larder", "LarderTracing", "LarderEngine", "LarderTesting", "LarderTestWorker",
+        outside("Tracing", "swift-distributed-tracing", "Tracing"),
+        outside("InMemoryTracing", "swift-distributed-tracing", "Tracing"),
       ]),
     .testTarget(
       name: "LarderProcessTests",
@@ -254,6 +268,7 @@ let package = Package(
       dependencies: [
         "Larder", "LarderObjects", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderCoding",
         "LarderEngine", "LarderSystem", "LarderTesting", "LarderCLI", "LarderDemo",
+        "LarderTestWorker",
       ]),
   ],
   swiftLanguageModes: [.v6]

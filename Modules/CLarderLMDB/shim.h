@@ -61,6 +61,12 @@ static inline int larder_range_is_locked(int fd, short type, int64_t start, int6
   return lock.l_type != F_UNLCK;
 }
 
+// Whether a process holds the lock by which LMDB knows that the owner of reader slots lives: the byte of
+// its pid in the lock file. 1 or 0.
+static inline int larder_reader_lives(int fd, pid_t pid) {
+  return larder_range_is_locked(fd, F_WRLCK, pid, 1) == 1;
+}
+
 // open is variadic.
 static inline int larder_open(const char *path, int flags, int mode) {
   return open(path, flags | O_CLOEXEC, (mode_t)mode);

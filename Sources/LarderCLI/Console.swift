@@ -8,6 +8,7 @@ import LarderCoding
 import LarderDefaults
 import LarderDynamic
 import LarderEngine
+import LarderMemo
 
 /// The exit statuses of the tool, other than success.
 enum Exit {
@@ -76,6 +77,16 @@ enum Console {
     try? FileHandle.standardError.write(contentsOf: Data((text + terminator).utf8))
   }
 
+  /// Reads the lines of standard input, which end with a newline, with or without a carriage return.
+  static func readLines() throws -> [String] {
+    guard let text = String(validating: try readInput(), as: UTF8.self) else {
+      throw ToolError.usage("Standard input is not UTF-8 text.")
+    }
+    var lines = text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
+    if lines.last == "" { lines.removeLast() }
+    return lines.map(String.init)
+  }
+
   /// Reads all of standard input.
   static func readInput() throws -> [UInt8] {
     Array(try FileHandle.standardInput.readToEnd() ?? Data())
@@ -93,6 +104,7 @@ enum Console {
   }
 
   private static func report(_ error: any Error, json: Bool) -> any Error {
+    CommandProxy.endIfInterrupted()
     let code: String
     let message: String
     var path: String?
@@ -107,6 +119,7 @@ enum Console {
       (code, message) = (error.code.rawValue, error.message)
     case let error as StoreError:
       (code, message, path) = (error.code.rawValue, error.message, error.path)
+      if [.invalidNamespace, .invalidLockName].contains(error.code) { exit = Exit.usage }
     case let error as DefaultsError:
       (code, message) = (error.code.rawValue, error.message)
       if error.code == .invalidSuiteName { exit = Exit.usage }

@@ -24,6 +24,8 @@ struct LarderTool: AsyncParsableCommand {
         larder get user/17 --namespace profiles      a CBOR value is printed as JSON
         larder get 42 --key-type integer > image.png
         larder set greeting "Hello" --expires 10m
+        larder stat --why-big                        why its files have their size
+        larder top                                   what its processes do now
         larder budget --bytes 512M                   for every process, at once
         larder advise --seconds 60                   hit ratio by budget, while the store is used
         larder verify /var/tmp/app && echo valid
@@ -49,11 +51,13 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      BudgetCommand.self, AdviseCommand.self, VerifyCommand.self, RepairCommand.self,
+      TopCommand.self, BudgetCommand.self, AdviseCommand.self, VerifyCommand.self,
+      RepairCommand.self,
       ClearCommand.self,
       ObjectsCommand.self, QueryCommand.self, MigrateCommand.self, MigrationsCommand.self,
       ExportCommand.self,
-      ImportCommand.self, CopyCommand.self, ReplayCommand.self, ReplayWorkerCommand.self,
+      ImportCommand.self, CopyCommand.self, CompactCommand.self, ReplayCommand.self,
+      ReplayWorkerCommand.self,
       IncrementCommand.self, LockCommand.self, LocksCommand.self, QueueCommand.self,
       WatchCommand.self, ExplainCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
@@ -75,7 +79,20 @@ struct LarderTool: AsyncParsableCommand {
     // has fired, the runtime has opened all of them.
     if !CommandProxy.hasDescriptorsToSpare { try? await Task.sleep(nanoseconds: 1) }
     refuseUnknownCommand()
+    refuseOtherBytes()
     await main(nil)
+  }
+
+  /// Rejects arguments that are not UTF-8: Swift would replace their bytes, and two keys could become one.
+  /// The command line after `--` is passed on as it is.
+  private static func refuseOtherBytes() {
+    guard CommandProxy.firstArgumentWithoutText.map({ $0 > 1 }) == true,
+      CommandLine.arguments[1] != "memo"
+    else { return }
+    Console.printError(
+      "larder: An argument is not UTF-8 text. Keys, names and values on the command line are text; "
+        + "`larder set KEY --as bytes` stores other bytes from standard input.")
+    LarderTool.exit(withError: Exit.usage)
   }
 
   /// Rejects an unknown command and suggests commands with a similar name.

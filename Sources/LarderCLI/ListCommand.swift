@@ -155,7 +155,9 @@ struct ListCommand: ParsableCommand {
       room = max(8, width - columns.reduce(2) { $0 + $1.width })
     }
     let keys = rows.map { TextLayout.shortened($0.key, to: room) }
-    let width = max(3, keys.map(\.count).max() ?? 0) + 2
+    // One long key in a pipe does not move the columns of all others.
+    let longest = max(3, keys.map(\.count).max() ?? 0)
+    let width = (room == .max ? min(longest, 40) : longest) + 2
     let heading = columns.reduce(TextLayout.left("KEY", width: width)) { $0 + $1.cell($1.title) }
     var text = Style.heading(heading) + "\n"
     for (key, row) in zip(keys, rows) {

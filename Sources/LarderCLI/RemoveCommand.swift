@@ -77,10 +77,7 @@ struct RemoveCommand: ParsableCommand {
       // All keys are parsed before the first is removed: a usage error removes nothing.
       var named = keys
       if stdin {
-        guard let text = String(validating: try Console.readInput(), as: UTF8.self) else {
-          throw ToolError.usage("Standard input is not UTF-8 text. Write one key a line.")
-        }
-        named = text.split(separator: "\n").map(String.init)
+        named = try Console.readLines().filter { !$0.isEmpty }
       }
       let wanted = try named.map { key in
         let (tag, bytes) = try keyType.encode(key)

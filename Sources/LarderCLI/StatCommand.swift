@@ -13,13 +13,18 @@ struct StatCommand: ParsableCommand {
     abstract: "Show the contents of a store and its use by all processes.",
     discussion: """
       The counts of reads and writes are the sums of all processes since the store's files were \
-      created. The file never shrinks and may reach about twice the budget.
+      created. The file may reach about twice the budget, and `larder compact` returns free pages; \
+      --why-big explains it. `larder top` shows what happens now.
 
       EXAMPLES
         larder stat
         larder stat --store /var/tmp/app --json | jq .hitRatio
         larder stat --prometheus > larder.prom
+        larder stat --why-big                        what the files consist of, and what to do
       """)
+
+  @Argument(help: "The store's directory; the same as --store.")
+  var path: String?
 
   @OptionGroup var arguments: StoreArguments
 
@@ -28,16 +33,27 @@ struct StatCommand: ParsableCommand {
     help: "Write the text format of Prometheus, with the names of the product LarderMetrics.")
   var prometheus = false
 
+  @Flag(
+    name: .long,
+    help:
+      "Explain the size of the store's files: every part, and an action for it. Reads all entries.")
+  var whyBig = false
+
   func validate() throws {
-    if prometheus, arguments.json {
-      throw ValidationError("--prometheus and --json exclude each other.")
+    try arguments.refuse(second: path)
+    if prometheus, arguments.json || whyBig {
+      throw ValidationError("--prometheus excludes --json and --why-big.")
     }
   }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.at(path).openExisting()
       defer { store.close() }
+      if whyBig {
+        let report = try SizeReport(store)
+        return arguments.json ? Console.json(report.json) : Console.write(report.text)
+      }
       let statistics = try store.statistics()
       if prometheus {
         Console.write(statistics.prometheusText())
@@ -84,7 +100,7 @@ struct StatCommand: ParsableCommand {
       ("fillsRefused", CBORValue(statistics.rejectedFills)),
       ("readers", CBORValue(statistics.readers)),
       ("maximumReaders", CBORValue(statistics.maximumReaders)),
-      ("oldestReader", statistics.oldestReader.map(json) ?? .null),
+      ("oldestReader", statistics.oldestReader.map { .object(ReaderLine($0).fields) } ?? .null),
       ("processes", .array(statistics.processes.map { CBORValue(Int($0)) })),
       ("pendingWrites", CBORValue(statistics.pendingWrites)),
       (
@@ -111,22 +127,6 @@ struct StatCommand: ParsableCommand {
       parts.append(("objects", "\(ByteCount(bytes: statistics.objectBytes))"))
     }
     return parts
-  }
-
-  private func json(_ reader: StoreStatistics.Reader) -> CBORValue {
-    .object([
-      ("pid", CBORValue(Int(reader.pid))), ("stopped", .boolean(reader.isStopped)),
-      ("commitsBehind", CBORValue(reader.transactionsBehind)),
-      ("seconds", reader.duration.map { CBORValue(Int($0.components.seconds)) } ?? .null),
-      ("pinnedBytes", CBORValue(reader.pinnedBytes)),
-    ])
-  }
-
-  private func describe(_ reader: StoreStatistics.Reader) -> String {
-    var text = "process \(reader.pid)" + (reader.isStopped ? " (stopped)" : "")
-    if let duration = reader.duration { text += ", for \(duration.components.seconds) s" }
-    return text + ", \(TextLayout.grouped(reader.transactionsBehind)) commits behind, keeps "
-      + "\(ByteCount(bytes: reader.pinnedBytes)) from being used again"
   }
 
   private func text(_ statistics: StoreStatistics) -> String {
@@ -169,7 +169,9 @@ struct StatCommand: ParsableCommand {
     text += line(
       "readers",
       "\(statistics.readers) of \(TextLayout.grouped(statistics.maximumReaders)) places")
-    if let reader = statistics.oldestReader { text += line("oldest reader", describe(reader)) }
+    if let reader = statistics.oldestReader {
+      text += line("oldest reader", ReaderLine(reader).text)
+    }
     let processes = statistics.processes.map(String.init).joined(separator: " ")
     text += line("processes", "\(statistics.processes.count) present: \(processes)")
     guard !statistics.namespaces.isEmpty else { return text }

@@ -7,6 +7,7 @@ public import ArgumentParser
 import Foundation
 public import LarderCoding
 public import LarderEngine
+import LarderMemo
 
 extension Durability: ExpressibleByArgument {}
 extension KeyTextFormat: ExpressibleByArgument {}
@@ -23,10 +24,12 @@ enum StoreLocation {
   /// Without the path of this user, because the manual contains it too.
   static let description = "$LARDER_STORE, else $XDG_CACHE_HOME/larder, else ~/.cache/larder"
 
+  static let variable = "LARDER_STORE"
+
   /// Returns the given directory, else `LARDER_STORE`, else the default path.
   static func path(_ option: String?) -> String {
     if let option { return option }
-    if let named = environment("LARDER_STORE"), !named.isEmpty { return named }
+    if let named = environment(variable), !named.isEmpty { return named }
     return SharedStore.defaultPath
   }
 
@@ -83,16 +86,19 @@ struct StoreArguments: ParsableArguments {
     }
   }
 
+  /// The error if there is no store at ``path``.
+  var missing: ToolError {
+    ToolError(
+      "noStore",
+      "There is no store at \(path). Name another directory with --store, or create one with "
+        + "`larder set`.", exit: Exit.noStore)
+  }
+
   /// Opens a store that exists.
   ///
   /// - Throws: ``ToolError`` with exit status 2 if the store is missing.
   func openExisting() throws -> SharedStore {
-    guard let found = try SharedStore.durability(ofStoreAt: path) else {
-      throw ToolError(
-        "noStore",
-        "There is no store at \(path). Name another directory with --store, or create one with "
-          + "`larder set`.", exit: Exit.noStore)
-    }
+    guard let found = try SharedStore.durability(ofStoreAt: path) else { throw missing }
     return try SharedStore(at: path, options(durability ?? found))
   }
 
@@ -104,10 +110,19 @@ struct StoreArguments: ParsableArguments {
     return try SharedStore(at: path, options(durability ?? found ?? missing))
   }
 
+  /// Makes the store the default one of the commands that this process starts.
+  func export(_ store: SharedStore) {
+    CommandProxy.export(URL(fileURLWithPath: store.path).path, as: StoreLocation.variable)
+  }
+
   private func options(_ durability: Durability) -> StoreOptions {
     StoreOptions(
       durability: durability, onError: { Console.printError("larder: \($0)") },
-      onEvent: { Console.printError("larder: \($0)") })
+      onEvent: { event in
+        // A compaction by another process concerns no command.
+        if case .generationChanged = event { return }
+        Console.printError("larder: \(event)")
+      })
   }
 }
 

@@ -56,6 +56,16 @@ enum ComputedContent<Value: Sendable>: Sendable {
   case unchanged(EntryAttributes)
   case absent(EntryAttributes)
 
+  /// The outcome as monitors get it.
+  var outcome: ComputationReport.Outcome {
+    switch self {
+    case .nothing: .nothing
+    case .value: .value
+    case .unchanged: .unchanged
+    case .absent: .absent
+    }
+  }
+
   /// Returns the content with the attributes of a refresh.
   func noting(_ refresh: Refresh, computeTime: Duration) -> Self {
     func noted(_ attributes: EntryAttributes) -> EntryAttributes {
@@ -81,6 +91,8 @@ struct Computation<Value: Sendable>: Sendable {
   var refresh = Refresh.never
   /// The value that is to be replaced although it may not have expired.
   var replacing: LoadedValue<Value>?
+  /// The reason of the computation, for monitors.
+  var reason = MonitoredComputation.Reason.miss
   /// Whether `body` is interested in the expired value of the key.
   var usesOldValue = false
   /// Whether the result may be `nil`.

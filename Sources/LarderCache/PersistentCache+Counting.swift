@@ -13,7 +13,9 @@ extension PersistentCache where Value: FixedWidthInteger {
   /// ```
   ///
   /// No increment of any process is lost. Increments of several threads and tasks of a process are
-  /// committed together.
+  /// committed together, and so are those of several processes: a process that waits for the writer lock
+  /// offers its increment to the holder, which executes it in its own transaction. (A process that
+  /// observes its commits for metrics or traces executes its increments itself.)
   ///
   /// - Parameters:
   ///   - key: The key. A key without a value counts from zero.
@@ -28,7 +30,12 @@ extension PersistentCache where Value: FixedWidthInteger {
   public func increment(
     forKey key: Key, by amount: Value = 1, expires: Expiration = .never, pinned: Bool = false
   ) throws -> Value {
-    try backend.change(adding(amount, expires, pinned), key).value!
+    if let request = request(amount, expires, pinned),
+      let outcome = try backend.increment(request, key)
+    {
+      return try sum(outcome, amount)
+    }
+    return try backend.change(adding(amount, expires, pinned), key).value!
   }
 
   /// Adds a number to a counter, without blocking a thread of Swift's pool; see the synchronous form.
@@ -36,39 +43,49 @@ extension PersistentCache where Value: FixedWidthInteger {
   public func increment(
     forKey key: Key, by amount: Value = 1, expires: Expiration = .never, pinned: Bool = false
   ) async throws -> Value {
-    try await backend.changeAsync(adding(amount, expires, pinned), key).value!
+    if let request = request(amount, expires, pinned),
+      let outcome = try await backend.incrementAsync(request, key)
+    {
+      return try sum(outcome, amount)
+    }
+    return try await backend.changeAsync(adding(amount, expires, pinned), key).value!
+  }
+
+  /// Returns the increment as a request that any process can execute: another process has neither a type
+  /// nor a codec of the user.
+  private func request(
+    _ amount: Value, _ expires: Expiration, _ isPinned: Bool
+  ) -> CounterIncrement? {
+    guard options.codec.identifier.rawValue < 256,
+      let type = CounterIncrement.IntegerType(Value.self)
+    else { return nil }
+    return CounterIncrement(
+      Int128(truncatingIfNeeded: amount), type, expires, isPinned: isPinned)
+  }
+
+  private func sum(_ outcome: CounterIncrement.Outcome, _ amount: Value) throws -> Value {
+    switch outcome {
+    case .stored(let sum): return Value(truncatingIfNeeded: sum)
+    case .overflow(let old): throw Self.overflow(Value(truncatingIfNeeded: old), amount)
+    }
   }
 
   private func adding(
     _ amount: Value, _ expires: Expiration, _ isPinned: Bool
   ) -> KeyChange<Value> {
-    KeyChange(
-      operation: "increment",
-      runsOnlyOwnCode: StandardIntegers.contain(Value.self)
-        && options.codec.identifier.rawValue < 256,
-      pinsNew: isPinned
-    ) { read in
+    KeyChange(operation: "increment", pinsNew: isPinned) { read in
       guard let old = try read() else { return .stored(amount, expires) }
       let (sum, overflow) = old.value.addingReportingOverflow(amount)
-      guard !overflow else {
-        throw StoreError(
-          .overflow, during: "increment",
-          "\(old.value) and \(amount) exceed the range of \(Value.self), \(Value.min) to "
-            + "\(Value.max). The counter was not changed. Use a wider type or set the key again.")
-      }
+      guard !overflow else { throw Self.overflow(old.value, amount) }
       return .stored(sum, nil)
     }
   }
-}
 
-/// The integers of the standard library, whose coding runs no code of the user.
-private enum StandardIntegers {
-  static func contain(_ type: Any.Type) -> Bool {
-    let all: [Any.Type] = [
-      Int.self, UInt.self, Int64.self, UInt64.self, Int32.self, UInt32.self, Int16.self,
-      UInt16.self, Int8.self, UInt8.self,
-    ]
-    return all.contains { $0 == type }
+  private static func overflow(_ old: Value, _ amount: Value) -> StoreError {
+    StoreError(
+      .overflow, during: "increment",
+      "\(old) and \(amount) exceed the range of \(Value.self), \(Value.min) to \(Value.max). The "
+        + "counter was not changed. Use a wider type or set the key again.")
   }
 }
 

@@ -51,8 +51,14 @@ extension PersistentCache {
     try tier.validValue(key) != nil || backend.contains(key)
   }
 
-  /// Returns the value of a key with its expiration time, from one read.
-  package func item(forKey key: Key) throws -> Item<Value>? { try backend.load(key)?.item }
+  /// Returns the value of a key with its expiration time, both of one write.
+  ///
+  /// Reads as ``value(forKey:)``, and throws the errors that ``subscript(item:)`` only reports.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The item, or `nil` if the key has no value.
+  /// - Throws: ``/LarderEngine/StoreError``, as ``value(forKey:)``.
+  public func item(forKey key: Key) throws -> Item<Value>? { try backend.load(key)?.item }
 }
 
 extension PersistentCache where Key: DecodableCacheKey {

@@ -33,7 +33,7 @@ extension PersistentCache {
     let state = try backend.readable(key, includesKept: refresh.kept > 0)
     if let loaded = state.value, loaded.expires <= tier.now {
       if refresh.servesStale(loaded.expires, at: tier.now) {
-        start(computation, key, replacing: loaded)
+        start(computation, key, replacing: loaded, .stale)
         return loaded.value
       }
     } else if let result = computation.stored(state.map(\.value)) {
@@ -79,15 +79,17 @@ extension PersistentCache {
       computation.refresh.isDue(
         expires: current.expires, computeTime: current.computeTime, at: tier.now)
     else { return }
-    start(computation, key, replacing: current)
+    start(computation, key, replacing: current, .early)
   }
 
   /// Starts to compute the next value of a key in the background.
   private func start(
-    _ computation: Computation<Value>, _ key: Key, replacing old: LoadedValue<Value>
+    _ computation: Computation<Value>, _ key: Key, replacing old: LoadedValue<Value>,
+    _ reason: MonitoredComputation.Reason
   ) {
     var computation = computation
     computation.replacing = old
+    computation.reason = reason
     let onError = computation.refresh.onError ?? report
     var call = call(key)
     call.mayBeNil = computation.mayBeNil
@@ -97,9 +99,11 @@ extension PersistentCache {
   }
 
   private func call(_ key: Key) -> SingleFlightGroup.Call<Value?> {
-    SingleFlightGroup.Call(
+    var call = SingleFlightGroup.Call<Value?>(
       EncodedKey(key), in: namespace, timeout: options.computeTimeout,
       text: backend.context.text(of: key))
+    call.monitors = backend.monitors.map { [backend] in ($0, { backend.monitored(key) }) }
+    return call
   }
 }
 

@@ -130,7 +130,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   /// As with the other subscript, an expired value is a miss. An item with a lifetime of zero or less is
   /// not stored, and the store's `onError` receives the error.
   public subscript(item key: Key) -> Item<Value>? {
-    get { reporting { try backend.load(key)?.item } }
+    get { reporting { try item(forKey: key) } }
     set { setWriteBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }
   }
 

@@ -293,6 +293,10 @@ package final class EnvironmentHandle: Sendable {
   /// - Returns: The number of freed slots.
   @discardableResult
   package func clearDeadReaders() throws(LMDBError) -> Int {
+    // The call may wait for a lock, for which the watchdog's thread wakes. LMDB frees no slot of this
+    // process.
+    let others = try readers().filter { $0.pid != ProcessIdentity.pid }
+    guard others.contains(where: { locks?.isAlive($0) != true }) else { return 0 }
     var dead: CInt = 0
     try check(waiting { unsafe mdb_reader_check(pointer, &dead) }, "mdb_reader_check")
     return Int(dead)

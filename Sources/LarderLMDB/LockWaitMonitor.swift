@@ -54,6 +54,8 @@ final class LockWaitMonitor: Sendable {
   private let locks: [Int]
   /// The offset of the writer's lock.
   private let writer: Int
+  /// LMDB's own descriptor of the lock file.
+  private let descriptor: CInt
   private let watch = LostWakeupWatchdog.shared
 
   /// - Parameter environment: An open environment, in `directory`.
@@ -75,6 +77,7 @@ final class LockWaitMonitor: Sendable {
     locks = [8, 24, writer].filter { unsafe larder_is_robust_mutex(page.base + $0) == 1 }
     self.page = page
     self.writer = writer
+    self.descriptor = descriptor
   }
 
   /// The thread that holds the writer lock, of any process, or `nil` if the lock is free.
@@ -82,6 +85,11 @@ final class LockWaitMonitor: Sendable {
   var writerThread: Int32? {
     let thread = unsafe larder_mutex_holder(page.base + writer)
     return thread == 0 ? nil : thread
+  }
+
+  /// Whether another process with reader slots lives, as LMDB asks. The environment is open.
+  func isAlive(_ reader: EnvironmentReader) -> Bool {
+    larder_reader_lives(descriptor, reader.pid) == 1
   }
 
   /// Runs a call of LMDB that may wait for one of the locks; without a monitor, runs only the call.

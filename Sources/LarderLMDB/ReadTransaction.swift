@@ -113,6 +113,11 @@ public struct ReadTransaction: ~Copyable {
     return TableStatistics(stat)
   }
 
+  /// Returns the statistics of the list of free pages itself.
+  package func freeListStatistics() throws(LMDBError) -> TableStatistics {
+    try statistics(of: TableHandle(handle: 0, name: nil))
+  }
+
   /// Returns the number of pages that transactions after `transaction` have freed: a reader with
   /// that snapshot prevents their reuse.
   package func pagesFreed(after transaction: UInt64) throws(LMDBError) -> Int {

@@ -7,6 +7,11 @@ internal import Synchronization
 
 /// The descriptors, signals and exit status of a process that replays a command.
 package enum CommandProxy {
+  /// Sets a variable of the environment for all commands of this process.
+  package static func export(_ value: String, as name: String) {
+    FileSystem.setEnvironment(name, to: value)
+  }
+
   /// Writes a result to the descriptors that the command wrote to. A broken pipe ends this process,
   /// as it would end the command.
   package static func replay(_ result: MemoResult) {
@@ -64,6 +69,9 @@ package enum CommandProxy {
     try FileSystem.rename(path, to: other)
   }
 
+  /// The position of the first argument of this process before `--` that is not UTF-8.
+  package static var firstArgumentWithoutText: Int? { argumentWithoutText() }
+
   /// Removes a file or directory when this process gets SIGINT, SIGTERM or SIGHUP, and then ends by
   /// that signal. Helper processes are killed first. An ignored signal stays ignored.
   package static func removeWhenInterrupted(_ path: String) throws {
@@ -73,6 +81,7 @@ package enum CommandProxy {
     try OSThread.start {
       while (try? RawDescriptor.wait(for: [.init(inbox)])) != nil {
         guard let arrival = SignalPipe.take().first else { continue }
+        interruption.store(arrival.signal, ordering: .releasing)
         HelperProcess.killAll()
         // Other threads of this process may be creating files in it.
         for _ in 0..<1000 {
@@ -82,6 +91,17 @@ package enum CommandProxy {
         SignalPipe.die(of: arrival.signal)
       }
     }
+  }
+
+  private static let interruption = Atomic<CInt>(0)
+
+  /// Ends this process by the signal on which ``removeWhenInterrupted(_:)`` acts, if there is one.
+  ///
+  /// The death of a helper process makes the command fail, and an exit with that error would come
+  /// before the end by the signal.
+  package static func endIfInterrupted() {
+    let signal = interruption.load(ordering: .acquiring)
+    if signal != 0 { SignalPipe.die(of: signal) }
   }
 
   /// Runs a command with the input and output of this process until it has exited.

@@ -46,10 +46,13 @@ package final class CallingThreadExecutor: TaskExecutor {
   package func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let isLate = state.withLock { state in
-      if !state.isLeft { state.jobs.append(job) }
-      return state.isLeft
+      if state.isLeft { return true }
+      state.jobs.append(job)
+      // With the lock: once the thread has the job, it may end the task, and with that the executor.
+      news.set()
+      return false
     }
-    guard isLate else { return news.set() }
+    guard isLate else { return }
     BackgroundExecutor.shared.add {
       unsafe job.runSynchronously(on: self.asUnownedTaskExecutor())
     }

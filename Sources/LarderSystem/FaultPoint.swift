@@ -65,6 +65,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // Locks: a process has the ticket of a slot; its request is listed and not granted; it has
   // released a lock that is granted to no other request yet.
   case lockEntered, lockQueued, lockReleased
+  // Increments: one is offered to the process that writes; a writer has claimed one.
+  case incrementOffered, incrementClaimed
 
   /// Whether the step can fail here: a caller receives the error, and no effect of the step is
   /// visible yet.
@@ -84,7 +86,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
     // The stamps or the commit are published, or no caller receives an error: nothing can fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
-      .restoreRecorded, .lockEntered, .lockQueued, .lockReleased:
+      .restoreRecorded, .lockEntered, .lockQueued, .lockReleased,
+      .incrementOffered, .incrementClaimed:
       false
     }
   }

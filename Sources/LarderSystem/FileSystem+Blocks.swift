@@ -44,6 +44,41 @@ extension FileSystem {
     return EINTR
   }
 
+  /// Returns the bytes that this process may still allocate on the file system of an open file; the
+  /// largest number if that is unknown.
+  package static func availableBytes(ofDescriptor descriptor: CInt) -> Int {
+    var info = statvfs()
+    guard unsafe fstatvfs(descriptor, &info) == 0 else { return .max }
+    let (bytes, overflows) = UInt64(info.f_bavail).multipliedReportingOverflow(
+      by: UInt64(info.f_frsize))
+    return overflows ? .max : Int(clamping: bytes)
+  }
+
+  /// Returns the bytes of the blocks that a file or directory has on the disk, without the contents of
+  /// a directory; zero if it does not exist.
+  package static func allocatedBytes(of path: String) throws(SystemError) -> Int {
+    var info = stat()
+    guard unsafe lstat(path, &info) == 0 else {
+      let error = SystemError(errno: currentErrno(), operation: "stat", path: path)
+      if error.isNoSuchFile { return 0 }
+      throw error
+    }
+    return Int(info.st_blocks) * 512
+  }
+
+  /// Returns the bytes of the blocks of a directory and all its contents. Links are not followed.
+  package static func allocatedBytes(below path: String) throws(SystemError) -> Int {
+    var bytes = try allocatedBytes(of: path)
+    guard try status(of: path, followingLinks: false)?.isDirectory == true else { return bytes }
+    do throws(SystemError) {
+      for name in try names(in: path) { bytes += try allocatedBytes(below: path + "/" + name) }
+    } catch {
+      // Another process has removed the directory in the meantime.
+      if !error.isNoSuchFile { throw error }
+    }
+    return bytes
+  }
+
   /// Returns the magic number of the file system of a path.
   fileprivate static func type(of path: String) -> Int64 { unsafe larder_file_system_type(path) }
 }

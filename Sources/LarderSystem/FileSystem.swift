@@ -187,6 +187,11 @@ package enum FileSystem {
     return unsafe String(cString: text)
   }
 
+  /// Sets a variable for the processes that this one starts. No other thread may use the environment.
+  package static func setEnvironment(_ name: String, to value: String) {
+    _ = unsafe setenv(name, value, 1)
+  }
+
   /// The directory for caches of this user: `$XDG_CACHE_HOME`, else `~/.cache`; `Library/Caches` on
   /// Apple systems.
   package static var cacheDirectory: String {

@@ -24,10 +24,20 @@ package func atProcessExit(_ body: @escaping @convention(c) () -> Void) {
 /// Returns the last `count` arguments of this process, as bytes: they need not be UTF-8.
 package func lastArguments(_ count: Int) -> [[UInt8]] {
   let all = Int(CommandLine.argc)
-  return (max(all - count, 0)..<all).map { index in
-    guard let text = unsafe CommandLine.unsafeArgv[index] else { return [] }
-    return unsafe UnsafeBufferPointer(start: text, count: strlen(text)).map {
-      UInt8(bitPattern: $0)
-    }
+  return (max(all - count, 0)..<all).map(argument)
+}
+
+/// The position of the first argument before `--` that is not UTF-8, if there is one.
+package func argumentWithoutText() -> Int? {
+  for index in 1..<max(Int(CommandLine.argc), 1) {
+    let bytes = argument(index)
+    if bytes == Array("--".utf8) { return nil }
+    if String(validating: bytes, as: UTF8.self) == nil { return index }
   }
+  return nil
+}
+
+private func argument(_ index: Int) -> [UInt8] {
+  guard let text = unsafe CommandLine.unsafeArgv[index] else { return [] }
+  return unsafe UnsafeBufferPointer(start: text, count: strlen(text)).map { UInt8(bitPattern: $0) }
 }

@@ -46,6 +46,16 @@ package final class MappedRegion {
     isZeroInForkedChild = false
   }
 
+  /// Copies the first `count` bytes of a file, which other processes may write or truncate, to memory
+  /// of this process alone. The rest of its `size` bytes is zero.
+  package convenience init(copying file: OwnedFile, count: Int, size: Int) throws(SystemError) {
+    try self.init(zeros: size)
+    let bytes = try file.read(count: min(count, size), at: 0)
+    unsafe bytes.withUnsafeBytes { bytes in
+      unsafe UnsafeMutableRawBufferPointer(start: base, count: size).copyMemory(from: bytes)
+    }
+  }
+
   /// Maps zeros for this process alone. A page of them takes memory once it is written to.
   package init(zeros count: Int) throws(SystemError) {
     guard

@@ -124,13 +124,17 @@ package enum RawDescriptor {
   }
 
   /// Waits until a descriptor is ready or a signal arrives; returns which ones are ready.
-  package static func wait(for interests: [Interest]) throws(SystemError) -> [Bool] {
+  ///
+  /// - Parameter milliseconds: The time after which none is ready; -1: no limit.
+  package static func wait(
+    for interests: [Interest], milliseconds: CInt = -1
+  ) throws(SystemError) -> [Bool] {
     var requests = interests.map { interest in
       pollfd(
         fd: interest.descriptor, events: Int16(interest.isWritable ? POLLOUT : POLLIN), revents: 0)
     }
     let count = unsafe requests.withUnsafeMutableBufferPointer { buffer in
-      unsafe poll(buffer.baseAddress, nfds_t(buffer.count), -1)
+      unsafe poll(buffer.baseAddress, nfds_t(buffer.count), milliseconds)
     }
     if count < 0 {
       if currentErrno() == EINTR { return interests.map { _ in false } }

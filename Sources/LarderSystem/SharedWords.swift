@@ -22,6 +22,13 @@ package final class SharedWords: Sendable {
     self.count = count
   }
 
+  /// Copies the first `count` bytes of a file, for a process that only observes.
+  package init(copying file: OwnedFile, count: Int) throws(SystemError) {
+    region = try MappedRegion(copying: file, count: count, size: count)
+    unsafe base = region.base
+    self.count = count
+  }
+
   @unsafe @inline(__always)
   private func word(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
     precondition(offset >= 0 && offset & 7 == 0 && offset + 8 <= count, "no such word")

@@ -32,6 +32,9 @@ package enum SignalPipe {
   package static let killSignal = SIGKILL
   package static let brokenPipe = SIGPIPE
   package static let childChanged = SIGCHLD
+  package static let windowChanged = SIGWINCH
+  package static let terminalStop = SIGTSTP
+  package static let continued = SIGCONT
 
   /// The pipe's write end, for the handler; it takes no lock.
   private static let writeEnd = Atomic<CInt>(-1)
@@ -112,9 +115,16 @@ package enum SignalPipe {
       _ = unsafe setrlimit(RLIMIT_CORE, &limit)
     #endif
     restore(signal)
-    kill(getpid(), signal)
+    raise(signal)
     // The signal did not end the process: use a shell's exit status.
     exit(128 + signal)
+  }
+
+  /// Stops this process as SIGTSTP does by default, and returns when it continues.
+  package static func suspend() {
+    restore(SIGTSTP)
+    kill(getpid(), SIGTSTP)
+    _ = try? open([SIGTSTP])
   }
 
   private static func restore(_ number: CInt) {

@@ -123,6 +123,13 @@ extension FaultPlan {
     /// A lock is released, and granted to no other request yet.
     public static let lockReleased = Point(.lockReleased)
 
+    // MARK: Increments
+
+    /// The process has offered an increment to the process that writes.
+    public static let incrementOffered = Point(.incrementOffered)
+    /// A writer has claimed the increments that other processes offer, and executed none yet.
+    public static let incrementClaimed = Point(.incrementClaimed)
+
     // MARK: Objects, within a transaction
 
     /// The index keys of a saved object are written, the object is not.

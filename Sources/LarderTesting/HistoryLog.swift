@@ -8,20 +8,20 @@
 //
 //     offset  size  header (64 bytes, native byte order)
 //          0     8  magic, "LARDHIST"
-//          8     4  version, 2
+//          8     4  version, 3
 //         12     4  size of a record, 48
 //         16     8  capacity, in records
 //         24     8  records taken (atomic; may exceed the capacity by the number of threads)
 //         32    32  zero
 //
 //     offset  size  record
-//          0     8  state: 0 empty, 1 pending, 2 ended, 3 discarded; plus 256 for a read and
-//                  512 for a replacement (atomic)
+//          0     8  state: 0 empty, 1 pending, 2 ended, 3 discarded; plus 256 for a read,
+//                  512 for a replacement and 768 for an increment (atomic)
 //          8     8  key
-//         16     8  value
+//         16     8  value; of an increment the number that it adds
 //         24     8  start, nanoseconds of CLOCK_MONOTONIC
 //         32     8  end
-//         40     8  the value that a replacement read
+//         40     8  the value that a replacement or an increment read
 //
 // The state is stored last with release ordering: a record whose process was killed before that is
 // still empty, or still pending. The file appears under its name, which ends in
@@ -66,20 +66,15 @@ import Synchronization
     static let pending: UInt64 = 1
     static let ended: UInt64 = 2
     static let discarded: UInt64 = 3
-    static let read: UInt64 = 256
-    static let replacement: UInt64 = 512
+    static let kinds: [Linearizability.Operation.Kind] = [.write, .read, .replacement, .increment]
 
     static func kind(_ kind: Linearizability.Operation.Kind) -> UInt64 {
-      switch kind {
-      case .write: 0
-      case .read: read
-      case .replacement: replacement
-      }
+      UInt64(kinds.firstIndex(of: kind)!) << 8
     }
   }
 
   private static let magic: UInt64 = 0x5453_4948_4452_414c
-  private static let version: UInt32 = 2
+  private static let version: UInt32 = 3
   private static let headerSize = 64
   private static let recordSize = 48
   private static let suffix = ".history"
@@ -130,7 +125,7 @@ import Synchronization
   }
 
   /// Records that an operation has succeeded, the value that a read returned, and the one that a
-  /// replacement read.
+  /// replacement or an increment read.
   public func end(_ entry: Entry, value: UInt64? = nil, old: UInt64? = nil) {
     let now = Linearizability.now()
     let offset = Self.headerSize + entry.index * Self.recordSize
@@ -148,8 +143,7 @@ import Synchronization
   }
 
   private func setState(_ state: UInt64, at offset: Int) {
-    let kind =
-      unsafe word(offset).pointee.load(ordering: .relaxed) & (State.read | State.replacement)
+    let kind = unsafe word(offset).pointee.load(ordering: .relaxed) & 0x300
     unsafe word(offset).pointee.store(state | kind, ordering: .releasing)
   }
 
@@ -206,9 +200,8 @@ import Synchronization
       if state != State.pending && state != State.ended { continue }
       operations.append(
         Linearizability.Operation(
-          number(offset) & State.read != 0
-            ? .read : number(offset) & State.replacement != 0 ? .replacement : .write,
-          key: number(offset + 8), value: number(offset + 16), old: number(offset + 40),
+          State.kinds[Int(number(offset) >> 8 & 3)], key: number(offset + 8),
+          value: number(offset + 16), old: number(offset + 40),
           start: number(offset + 24),
           end: state == State.ended ? number(offset + 32) : Linearizability.pending))
     }

@@ -48,16 +48,19 @@ public enum Linearizability {
       case read
       /// A replacement of ``Operation/old`` by a value, in one step.
       case replacement
+      /// An addition of a value to ``Operation/old``, in one step. Its results repeat, so only
+      /// ``violations(searching:)`` accepts it.
+      case increment
     }
 
     /// The name of the register.
     public var key: UInt64
     /// The kind of the operation.
     public var kind: Kind
-    /// The value written or read. All writes of a key write different values, so a removal writes a
-    /// unique value that represents its absence.
+    /// The value written, read or added. For ``violations(in:)`` all writes of a key write different
+    /// values.
     public var value: UInt64
-    /// The value that a replacement read.
+    /// The value that a replacement or an increment read.
     public var old: UInt64
     /// The time before the operation began, in nanoseconds.
     public var start: UInt64
@@ -92,9 +95,11 @@ public enum Linearizability {
       case contradiction
       /// Two replacements read the same value: the effect of one was lost.
       case lostUpdate
-      /// The history is invalid: two writes of one value, a write of the initial value, or an end
-      /// before a start.
+      /// The history is invalid: two writes of one value, a write of the initial value, an increment, or
+      /// an end before a start.
       case malformed
+      /// The search for an order was not finished.
+      case undecided
     }
 
     /// The kind of the contradiction.
@@ -105,7 +110,8 @@ public enum Linearizability {
     public let description: String
   }
 
-  /// Returns all contradictions in a history, or an empty array if it is linearizable.
+  /// Returns all contradictions in a history, or an empty array if it is linearizable. No two writes of a
+  /// key write the same value; for other histories see ``violations(searching:)``.
   ///
   /// Pending reads are ignored. A pending write whose value no operation read may or may not have
   /// taken effect. Of a pending replacement it is not known what it read: it counts as a write.
@@ -120,7 +126,9 @@ public enum Linearizability {
     }
     let successors = Dictionary(
       grouping: history.filter { $0.kind == .replacement && $0.end != pending }, by: \.key)
-    var violations: [Violation] = []
+    var violations = history.filter { $0.kind == .increment }.prefix(1).map {
+      Violation(kind: .malformed, key: $0.key, description: "Key \($0.key): \($0) is an increment.")
+    }
     var zones: [Zone] = []
     var index = 0
     while index < operations.count {
@@ -151,6 +159,7 @@ public enum Linearizability {
     switch operation.kind {
     case .read: return operation.end == pending ? [] : [operation]
     case .write: return [operation]
+    case .increment: return []
     case .replacement:
       var (write, read) = (operation, operation)
       write.kind = .write

@@ -42,6 +42,33 @@ import Testing
     }
   }
 
+  @Test func `A command of lock and of queue run finds the store in its environment`() throws {
+    try withTool { tool in
+      let script = "exec \"$0\" increment inner"
+      #expect(
+        try tool.output("lock", "job", "--", "sh", "-c", script, tool.path) == "1\n")
+      _ = try tool.output("queue", "push", "jobs", "a")
+      #expect(
+        try tool.output("queue", "run", "jobs", "--", "sh", "-c", script, tool.path) == "2\n")
+    }
+  }
+
+  @Test func `A wrong name is an error of usage, and a mistyped store is not created`() throws {
+    try withTool { tool in
+      let long = String(repeating: "n", count: 300)
+      #expect(try tool.run("lock", long, "--", "true").status == .exited(64))
+      #expect(try tool.run("queue", "push", long, "a").status == .exited(64))
+      _ = try tool.output("queue", "push", "jobs", "a")
+      let wrong = tool.store + "-wrong"
+      let run = ["queue", "run", "jobs", "--store", wrong, "--", "true"]
+      #expect(try ChildProcess.run(tool.path, run).status == .exited(2))
+      #expect(!TestFiles.exists(wrong))
+      #expect(try ChildProcess.run(tool.path, ["stat", tool.store]).status.isSuccess)
+      let twice = ["stat", tool.store, "--store", wrong]
+      #expect(try ChildProcess.run(tool.path, twice).status == .exited(64))
+    }
+  }
+
   @Test func `A counter counts from zero, and programs read it`() throws {
     try withTool { tool in
       #expect(try tool.output("increment", "visits") == "1\n")
@@ -53,6 +80,47 @@ import Testing
       let overflow = try tool.run("increment", "visits", "--by", "9223372036854775807")
       #expect(overflow.status == .exited(70) && overflow.standardError.contains("range"))
       #expect(try tool.run("increment", "x", "--key-type", "integer").status == .exited(64))
+      #expect(try tool.output("increment", "visits", "--by", "-2") == "40\n")
+      #expect(try tool.output("increment", "lasting", "--pin") == "1\n")
+      #expect(try store.statistics().pinnedEntries == 1)
+    }
+  }
+
+  @Test func `A line of standard input is an element at the place of the dash`() throws {
+    try withTool { tool in
+      _ = try tool.output("queue", "push", "jobs", "a", "-", "b", input: ["c\r", "", "d e"])
+      #expect(try tool.output("queue", "list", "jobs") == "a\nc\n\nd e\nb\n")
+      #expect(try tool.run("queue", "push", "jobs", "-", "-").status == .exited(64))
+    }
+  }
+
+  #if os(Linux)
+    @Test func `An element stays in the queue if it could not be printed`() throws {
+      try withTool { tool in
+        _ = try tool.output("queue", "push", "jobs", "a")
+        let pop = "exec \"$0\" queue pop jobs --store \"$1\" > /dev/full"
+        let outcome = try ChildProcess.run("sh", ["-c", pop, tool.path, tool.store])
+        #expect(outcome.status == .exited(70))
+        #expect(try tool.output("queue", "pop", "jobs") == "a\n")
+        #expect(try tool.run("queue", "pop", "jobs").status == .exited(1))
+      }
+    }
+  #endif
+
+  @Test func `Arguments that are not UTF-8 are a usage error`() throws {
+    try withTool { tool in
+      func run(_ arguments: String) throws -> ChildProcess.Outcome {
+        try ChildProcess.run(
+          "sh", ["-c", "\"$0\" \(arguments) --store \"$1\"", tool.path, tool.store])
+      }
+      for arguments in [
+        "set \"$(printf 'k\\377')\" v", "set k \"$(printf '\\377')\"",
+        "increment \"$(printf 'k\\377')\"", "queue push q \"$(printf '\\377')\"",
+      ] {
+        let outcome = try run(arguments)
+        #expect(outcome.status == .exited(64) && outcome.standardError.contains("UTF-8"))
+      }
+      #expect(!FileManager.default.fileExists(atPath: tool.store))
     }
   }
 
@@ -89,6 +157,12 @@ import Testing
       #expect(outcome.status == .exited(1))
       #expect(outcome.output == "did one\ndid two words\ndid bad\ndid bad\n")
       #expect(try tool.output("queue", "list", "jobs", "--failed") == "bad\n")
+      _ = try tool.output("queue", "push", "later", "no")
+      #expect(try tool.run("queue", "run", "later", "--", "false").status == .exited(1))
+      #expect(
+        try tool.output("queue", "status", "later")
+          == "waiting 1 (1 to be tried again later), claimed 0, failed 0\n")
+      #expect(try tool.json("queue", "status", "later")["delayed"] as? Int == 1)
       #expect(try tool.output("queue", "status", "jobs") == "waiting 0, claimed 0, failed 1\n")
       #expect(try tool.output("queue", "retry", "jobs") == "1\n")
       #expect(try tool.output("queue", "pop", "jobs") == "bad\n")

@@ -92,7 +92,7 @@ struct ImportRefusalTests {
       #expect(try tool.output("get", "8004") == "x\n")
       // The namespace the caller gives is the caller's fault, not a line's.
       let named = try tool.run("import", file, "--namespace", String(repeating: "n", count: 401))
-      #expect(named.status == .exited(70) && !named.standardError.contains("line 1"))
+      #expect(named.status == .exited(64) && !named.standardError.contains("line 1"))
     }
   }
 

@@ -136,7 +136,7 @@ struct InspectionTests {
   }
 
   @Test(arguments: [
-    "", "get", "set", "remove", "list", "stat", "verify", "repair", "clear",
+    "", "get", "set", "remove", "list", "stat", "verify", "repair", "clear", "top", "compact",
   ])
   func `Help has examples and fits 80 columns`(command: String) throws {
     let tool = try TestExecutable.tool

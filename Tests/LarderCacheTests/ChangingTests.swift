@@ -184,6 +184,36 @@ import Testing
     #expect(try await cache.increment(forKey: "m", by: -1) == .max - 1)
   }
 
+  @Test func `A counter that a codec of the user has written is read by that codec`() throws {
+    struct Lines: ValueCodec {
+      var identifier: CodecIdentifier { CodecIdentifier(rawValue: 300) }
+      func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+        Array(try JSONEncoder().encode([value])) + [10]
+      }
+      func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+        try JSONDecoder().decode([Value].self, from: Data(bytes.dropLast()))[0]
+      }
+    }
+    struct Visits: Codable, Sendable {
+      let count: Int
+      init(count: Int) { self.count = count }
+      init(from decoder: any Decoder) throws {
+        count = try decoder.singleValueContainer().decode(Int.self)
+      }
+      func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(count)
+      }
+    }
+    let store = try SharedStore(at: directory.path + "/store")
+    let options = CacheOptions(codec: Lines())
+    let visits = PersistentCache<String, Visits>(storage: store, options: options)
+    try visits.setValue(Visits(count: 5), forKey: "n")
+    let counters = PersistentCache<String, Int>(storage: store, options: options)
+    #expect(try counters.value(forKey: "n") == 5)
+    #expect(try counters.increment(forKey: "n") == 6)
+  }
+
   @Test func `A counter keeps the expiration that it was created with`() throws {
     let clock = ManualClock()
     let cache = try cache(true, Int.self, clock: clock)

@@ -27,9 +27,12 @@ struct DiskFate: CustomStringConvertible {
   private var random: SeededRandom
   private var limit = 0
 
-  init(mapped: [String: [UInt8]], random: SeededRandom) {
+  /// - Parameter manner: A random one by default.
+  init(mapped: [String: [UInt8]], random: SeededRandom, manner: Manner? = nil) {
     self.random = random
-    manner = Manner.allCases.randomElement(using: &self.random)!
+    let choice = Manner.allCases.randomElement(using: &self.random)!
+    self.manner = manner ?? choice
+    let manner = self.manner
     unit = manner == .sectors || manner == .inOrder ? 512 : 4096
     mappedInTheEnd = mapped
   }

@@ -60,14 +60,16 @@ extension Crashes {
     ]
   }()
 
-  static let lockPoints: [FaultPoint] = [.lockEntered, .lockQueued, .lockReleased]
+  static let processPoints: [FaultPoint] = [
+    .lockEntered, .lockQueued, .lockReleased, .incrementOffered, .incrementClaimed,
+  ]
 
   @Test func `The sweep injects a fault at every fault point`() {
-    // Those within the transactions of objects are `ObjectSweepTests.swift`'s, those of locks
-    // `LockStormTests.swift`'s.
+    // Those within the transactions of objects are `ObjectSweepTests.swift`'s, those that need
+    // several processes `LockStormTests.swift`'s and `IncrementStormTests.swift`'s.
     let missing = FaultPoint.allCases.filter {
       Self.passages[$0]?.isEmpty ?? true
-        && !(Self.objectPoints + Self.lockPoints).contains($0)
+        && !(Self.objectPoints + Self.processPoints).contains($0)
     }
     #expect(missing == [], "Give each a scenario that passes it in `passages`.")
     let known = Set(Scenario.all.map(\.name))

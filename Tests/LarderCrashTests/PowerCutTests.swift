@@ -45,11 +45,19 @@ struct RecordedLife {
     ]
   }
 
+  private var outputs: [Int] {
+    events.indices.filter { if case .output = events[$0] { true } else { false } }
+  }
+
+  /// The event by which the peer has answered that the store is closed.
+  var closing: Int {
+    outputs[commands.firstIndex { $0 == "close" || $0 == "note close" }!]
+  }
+
   /// Returns the time of a power failure: anywhere, but more often once there is a store, and
   /// around its closing.
   func moment(using random: inout SeededRandom) -> Int {
-    let outputs = events.indices.filter { if case .output = events[$0] { true } else { false } }
-    let closing = outputs[commands.firstIndex { $0 == "close" || $0 == "note close" }!]
+    let closing = closing
     return switch Int.random(in: 0..<10, using: &random) {
     case 0..<3: Int.random(in: 1...events.count, using: &random)
     case 3..<5: Int.random(in: (closing - 3)...(closing + 3), using: &random)
@@ -91,6 +99,7 @@ struct PowerCut {
   private var commands: [String] { life.commands }
   private var events: [DiskEvent] { life.events }
   private var root: String { life.root }
+  private typealias Manner = DiskFate.Manner
 
   /// Creates a store, fills it, closes it, opens it again, compacts it, continues, and never closes
   /// it.
@@ -141,12 +150,15 @@ struct PowerCut {
   /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
   func cut(_ count: Int, lies: Bool, seed: Seed, in scratch: Scratch) throws -> Findings {
     var random = seed.generator()
-    let cuts = (0..<count).map { _ in life.moment(using: &random) }.sorted()
+    var cuts = (0..<count).map { _ in (moment: life.moment(using: &random), manner: Manner?.none) }
+    // A cache is rarely complete, but always after a clean end of which nothing was lost.
+    cuts.append((life.closing + 1, .everything))
+    cuts.sort { $0.moment < $1.moment }
     var findings = Findings()
     var judge: ChildProcess?
     var disk = DiskModel(root: root)
     var done = 0
-    for (number, cut) in cuts.enumerated() {
+    for (number, (cut, manner)) in cuts.enumerated() {
       let trial = seed.derived(UInt64(number + 1))
       var image: DiskModel
       if lies {
@@ -160,7 +172,8 @@ struct PowerCut {
       }
       let path = scratch.appending("image")
       defer { TestFiles.removeAll(path) }
-      var fate = DiskFate(mapped: life.mapped, random: trial.generator(stream: 1))
+      var fate = DiskFate(
+        mapped: life.mapped, random: trial.generator(stream: 1), manner: manner)
       try image.write(&fate, to: path)
       findings.images += 1
       do {

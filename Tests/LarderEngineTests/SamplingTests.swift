@@ -150,4 +150,34 @@ import Testing
     fit.add(entryOf: EntryHeader.size + 2 * EntryHeader.chunkDataSize + 10, pageSize: 4096)
     #expect(fit.entries == 3, "the last chunk is small")
   }
+
+  @Test func `A sampler of a shared table that is cut short has no uses, and ends without a crash`()
+    throws
+  {
+    let path = directory.path + "/other"
+    let other = try SharedStore(at: path, StoreOptions(budget: .megabytes(4)))
+    let generation = try other.core.generation().path
+    other.close()
+    let sampler = try #require(try UseSampler(path: path, interval: .seconds(1)))
+    try TestFiles.truncate(generation + "/shared.table", to: 0)
+    #expect(sampler.collect(next: .seconds(1)).samples.isEmpty)
+  }
+
+  @Test func `An observer of a data file with an impossible number of pages reads no content`()
+    throws
+  {
+    let path = directory.path + "/other"
+    let other = try SharedStore(at: path)
+    try other.setBytes([1], forKey: "a")
+    let data = try other.core.generation().path + "/data.mdb"
+    other.close()
+    #expect(try StoreObserver(path: path).observe()?.content?.totals.entries == 1)
+    var bytes = try TestFiles.contents(of: data)
+    // The number of the last page in both meta pages.
+    for page in 0..<2 {
+      for offset in 0..<8 { bytes[page * 4096 + 136 + offset] = offset == 7 ? 0x7F : 0xFF }
+    }
+    try TestFiles.write(bytes, to: data)
+    #expect(try StoreObserver(path: path).observe()?.content == nil)
+  }
 }

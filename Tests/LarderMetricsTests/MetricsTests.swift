@@ -134,8 +134,13 @@ struct MetricsTests {
         $0.filter { $0 != " " && $0 != "`" }
       }
     }
-    let timers = ["commit", "sync", "computation"].map { ["larder_\($0)_duration", "timer"] }
-    #expect(named == StoreMetric.all.map { [$0.name, $0.kind.rawValue] } + timers)
+    let timers = ["commit", "sync", "computation", "wait"].map {
+      ["larder_\($0)_duration", "timer"]
+    }
+    let histograms = ["read", "commit", "wait", "computation", "sync"].map {
+      ["larder_\($0)_duration_seconds", "histogram"]
+    }
+    #expect(named == StoreMetric.all.map { [$0.name, $0.kind.rawValue] } + timers + histograms)
   }
 
   @Test func `Replaced files do not make counters count again`() throws {

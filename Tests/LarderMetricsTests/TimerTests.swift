@@ -23,7 +23,7 @@ import Testing
     ).recordingTimings(dimensions: [("app", "mail")], factory: factory)
   }
 
-  @Test func `Each commit and each computation is recordingTimings, failed or not`() async throws {
+  @Test func `Each commit and each computation is timed, failed or not`() async throws {
     let temporary = try TemporaryStore(options())
     let store = temporary.store
     for key in 0..<5 { try store.setBytes([1], forKey: key) }
@@ -42,7 +42,7 @@ import Testing
     #expect(try times("larder_computation_duration", store).count == 2)
   }
 
-  @Test func `Each sync of a relaxed store is recordingTimings`() throws {
+  @Test func `Each sync of a relaxed store is timed`() throws {
     let temporary = try TemporaryStore(options(.relaxed))
     try temporary.store.setBytes([1], forKey: 1)
     try temporary.store.sync()
@@ -51,6 +51,24 @@ import Testing
     try temporary.store.setBytes([2], forKey: 1)
     try temporary.store.sync()
     #expect(try times("larder_sync_duration", temporary.store).count == first + 1)
+  }
+
+  @Test func `A wait is timed with its kind, and belongs to no other timer`() async throws {
+    let temporary = try TemporaryStore(options())
+    let store = temporary.store
+    #expect(throws: StoreError.self) {
+      try store.lock("a").withLock { _ in
+        let other = JoinableThread {
+          Result { try store.lock("a").withLock(timeout: .milliseconds(5)) { _ in } }
+        }
+        try other.join().get()
+      }
+    }
+    let timers = factory.timers
+    #expect(timers.map(\.label) == ["larder_wait_duration"])
+    #expect(timers.first?.dimensions.map(\.0) == ["store", "app", "kind"])
+    #expect(timers.first?.dimensions.last?.1 == "lock")
+    #expect(timers.first?.values.count == 1)
   }
 
   @Test func `Timers go with the store, and reads have none`() throws {

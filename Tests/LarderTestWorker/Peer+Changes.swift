@@ -5,7 +5,8 @@
 // Commands for changes that depend on what is stored.
 //
 //   increment KEY          increments a counter without an end -> ack N each time
-//   exchange DIRECTORY     changes six registers without an end, and logs each operation in DIRECTORY
+//   countlog KEY DIRECTORY increments a counter without an end, and logs each increment in DIRECTORY
+//   exchange DIRECTORY     changes six registers without an end and logs each operation in DIRECTORY
 //   claim FROM TO          takes each key from FROM to TO -> claimed and the keys that it received
 
 import Larder
@@ -21,6 +22,13 @@ extension Peer {
       while true {
         ParentProcess.send("ack \(try counters.increment(forKey: String(words[0])))")
       }
+    case "countlog":
+      let counters = PersistentCache<String, UInt64>(storage: store, namespace: "counters")
+      let log = try HistoryLog(directory: String(words[1]), capacity: 1 << 17)
+      while let entry = log.begin(.increment, key: 0, value: 1) {
+        let number = try counters.increment(forKey: String(words[0]))
+        log.end(entry, old: number - 1)
+      }
     case "exchange": try exchange(store, HistoryLog(directory: String(words[0]), capacity: 1 << 14))
     case "claim":
       let tokens = PersistentCache<Int, Int>(storage: store, namespace: "tokens")
@@ -33,48 +41,14 @@ extension Peer {
     return "ok"
   }
 
-  /// Changes registers in all ways that return what they replace.
   private func exchange(_ store: SharedStore, _ log: HistoryLog) throws {
     let cache = PersistentCache<Int, UInt64>(storage: store, namespace: "registers")
     var count: UInt64 = 0
-    while true {
-      let key = Int.random(in: 0..<6)
+    var key = 0
+    repeat {
       count += 1
-      let value = UInt64(ProcessIdentity.pid) << 32 | count
-      let kind: Linearizability.Operation.Kind =
-        [.read, .read, .write, .replacement, .replacement, .replacement].randomElement()!
-      guard let entry = log.begin(kind, key: UInt64(key), value: value) else { return }
-      switch kind {
-      case .read:
-        let value = try cache.value(forKey: key) ?? Linearizability.initialValue
-        log.end(entry, value: value)
-      case .write:
-        try cache.setValue(value, forKey: key)
-        log.end(entry)
-      case .replacement:
-        guard let old = try replace(key, by: value, in: cache) else {
-          log.discard(entry)
-          continue
-        }
-        log.end(entry, old: old)
-      }
-    }
-  }
-
-  /// - Returns: The replaced value, or `nil` if nothing was written.
-  private func replace(
-    _ key: Int, by value: UInt64, in cache: PersistentCache<Int, UInt64>
-  ) throws -> UInt64? {
-    switch Int.random(in: 0..<3) {
-    case 0:
-      return try cache.swapValue(value, forKey: key) ?? Linearizability.initialValue
-    case 1:
-      let old = try cache.versionedValue(forKey: key)
-      let isStored = try cache.compareAndSet(value, forKey: key, ifVersion: old.version)
-      return isStored ? old.value ?? Linearizability.initialValue : nil
-    default:
-      // Keys have no value only before their first one.
-      return try cache.setIfAbsent(value, forKey: key) ? Linearizability.initialValue : nil
-    }
+      key = Int.random(in: 0..<6)
+    } while try RegisterChange.run(
+      UInt64(key), key, writing: UInt64(ProcessIdentity.pid) << 40 | count << 16, in: cache, log)
   }
 }

@@ -98,7 +98,7 @@ extension Peer {
       return try locks(command, words)
     case "push", "pop", "claimfirst", "work": return try deques(command, words)
     case "cross": return try cross(number(words[0]), number(words[1]))
-    case "increment", "exchange", "claim": return try change(command, words)
+    case "increment", "countlog", "exchange", "claim": return try change(command, words)
     default: return try whole(command, words)
     }
   }

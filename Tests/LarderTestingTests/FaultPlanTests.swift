@@ -26,7 +26,7 @@ import Testing
     .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun,
     .beforeRecord,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
-    .lockEntered, .lockQueued, .lockReleased,
+    .lockEntered, .lockQueued, .lockReleased, .incrementOffered, .incrementClaimed,
   ]
 
   @Test func `The documented fault points are the engine's`() {

@@ -113,6 +113,9 @@ struct LinearizabilityTests {
   func `A known history gets the right verdict`(case: Case) {
     let found = Linearizability.violations(in: `case`.history)
     #expect(found.map(\.kind) == (`case`.kind.map { [$0] } ?? []))
+    if `case`.kind == .malformed { return }
+    let searched = Linearizability.violations(searching: `case`.history)
+    #expect(searched.isEmpty == found.isEmpty, "the search found \(searched)")
   }
 
   @Test func `Keys have nothing to do with each other, and the wrong one is named`() throws {
@@ -135,6 +138,8 @@ struct LinearizabilityTests {
       if expected { accepted += 1 } else { rejected += 1 }
       let found = Linearizability.violations(in: history)
       #expect(found.isEmpty == expected, "\(trial): \(history) gave \(found)")
+      let searched = Linearizability.violations(searching: history)
+      #expect(searched.isEmpty == expected, "\(trial): \(history) gave \(searched)")
     }
     // Judging only one kind would prove nothing.
     #expect(accepted > 300 && rejected > 300)
@@ -164,6 +169,70 @@ struct LinearizabilityTests {
     #expect(!Linearizability.violations(in: history).isEmpty, "\(seed)")
   }
 
+  @Test
+  func `Random small histories with counts and removals get the verdict of trying all orders`() {
+    var accepted = 0
+    var rejected = 0
+    for trial in Seed.announce().trials(4000) {
+      var random = trial.generator()
+      let history = randomChanges(using: &random)
+      let expected = hasValidOrder(history)
+      if expected { accepted += 1 } else { rejected += 1 }
+      let found = Linearizability.violations(searching: history)
+      #expect(found.isEmpty == expected, "\(trial): \(history) gave \(found)")
+    }
+    #expect(accepted > 400 && rejected > 400)
+  }
+
+  @Test func `A long history with killed processes is accepted, and one lost increment is found`() {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    var history: [Operation] = []
+    var current: UInt64 = 0
+    for step in 1...3000 as ClosedRange<UInt64> {
+      let start = step * 100 - UInt64.random(in: 0...300, using: &random).clamped(to: step * 100)
+      var end = step * 100 + UInt64.random(in: 0...300, using: &random)
+      let isKilled = random.chance(1)
+      if isKilled { end = Linearizability.pending }
+      let old = current
+      let kind = [Operation.Kind.read, .increment, .replacement].randomElement(using: &random)!
+      var value: UInt64 = kind == .increment ? 1 : 0
+      switch kind {
+      case .read: value = current
+      case .increment: current += 1
+      default:
+        value = random.chance(30) ? step << 20 : 0
+        current = value
+      }
+      // Half of the killed operations had no effect.
+      if isKilled, random.chance(50) { current = old }
+      history.append(Operation(kind, key: 1, value: value, old: old, start: start, end: end))
+    }
+    #expect(Linearizability.violations(searching: history) == [], "\(seed)")
+    let last = history.last!
+    let time = last.start + 1000
+    history += [
+      Operation(.write, key: 1, value: 7 << 40, start: time, end: time + 1),
+      Operation(.increment, key: 1, value: 1, old: 7 << 40, start: time + 2, end: time + 9),
+      Operation(.increment, key: 1, value: 1, old: 7 << 40, start: time + 2, end: time + 9),
+    ]
+    let found = Linearizability.violations(searching: history)
+    #expect(found.map(\.kind) == [.contradiction], "\(seed): \(found)")
+  }
+
+  private func randomChanges(using random: inout SeededRandom) -> [Operation] {
+    (0..<Int.random(in: 1...6, using: &random)).map { _ in
+      let start = UInt64.random(in: 0...12, using: &random)
+      let length = UInt64.random(in: 0...8, using: &random)
+      let end = random.chance(20) ? Linearizability.pending : start + length
+      let kind = [Operation.Kind.write, .read, .replacement, .increment]
+        .randomElement(using: &random)!
+      return Operation(
+        kind, key: 1, value: UInt64.random(in: kind == .increment ? 1...2 : 0...2, using: &random),
+        old: UInt64.random(in: 0...2, using: &random), start: start, end: end)
+    }
+  }
+
   private func randomHistory(using random: inout SeededRandom) -> [Operation] {
     let count = Int.random(in: 1...7, using: &random)
     let writes = Int.random(in: 0...min(4, count), using: &random)
@@ -182,10 +251,18 @@ struct LinearizabilityTests {
     for (index, next) in history.enumerated() {
       if next.kind == .read && next.end == Linearizability.pending { continue }
       if next.kind == .read && next.value != value { continue }
+      let changes = next.kind == .replacement || next.kind == .increment
+      if changes && next.end != Linearizability.pending && next.old != value { continue }
       if history.contains(where: { $0.end < next.start }) { continue }
       var rest = history
       rest.remove(at: index)
-      if hasValidOrder(rest, after: next.kind == .write ? next.value : value) { return true }
+      let result =
+        switch next.kind {
+        case .read: value
+        case .increment: value + next.value
+        case .write, .replacement: next.value
+        }
+      if hasValidOrder(rest, after: result) { return true }
     }
     return false
   }

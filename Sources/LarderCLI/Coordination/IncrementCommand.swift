@@ -15,8 +15,9 @@ struct IncrementCommand: ParsableCommand {
     abstract: "Add to a counter and print its value.",
     discussion: """
       The counter is a 64-bit integer, the one of `cache.increment(forKey:by:)` in programs. No \
-      increment of any process is lost. A key without an entry counts from zero; --expires is the \
-      lifetime of a new counter, and a counter that exists keeps its own.
+      increment of any process is lost. A key without an entry counts from zero: also one whose \
+      entry was evicted, so pin a counter that must last. --expires is the lifetime of a new \
+      counter, and a counter that exists keeps its own.
 
       EXAMPLES
         larder increment visits
@@ -25,8 +26,8 @@ struct IncrementCommand: ParsableCommand {
       """)
 
   @Option(
-    name: .long,
-    help: ArgumentHelp("The number to add, which may be negative. (default: 1)", valueName: "n"))
+    name: .long, parsing: .unconditional,
+    help: ArgumentHelp("The number to add, which may be negative.", valueName: "n"))
   var by: Int64 = 1
 
   @Option(
@@ -34,6 +35,9 @@ struct IncrementCommand: ParsableCommand {
     help: ArgumentHelp("The lifetime of a new counter: 90s, 10m, 1h.", valueName: "time"),
     transform: Timestamp.duration)
   var expires: Duration?
+
+  @Flag(name: .long, help: "Never evict a new counter.")
+  var pin = false
 
   @OptionGroup var key: KeyArguments
 
@@ -63,9 +67,9 @@ struct IncrementCommand: ParsableCommand {
   }
 
   private func counter<Key: CacheKey>(_ key: Key) -> @Sendable (SharedStore) throws -> Int64 {
-    { [by, expires, namespace = self.key.namespace] store in
+    { [by, expires, pin, namespace = self.key.namespace] store in
       try PersistentCache<Key, Int64>(storage: store, namespace: namespace).increment(
-        forKey: key, by: by, expires: expires.map { .after($0) } ?? .never)
+        forKey: key, by: by, expires: expires.map { .after($0) } ?? .never, pinned: pin)
     }
   }
 }

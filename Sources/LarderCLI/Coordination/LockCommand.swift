@@ -16,8 +16,9 @@ struct LockCommand: ParsableCommand {
       they began to wait, and the kernel releases it when its process ends, by kill -9 too.
 
       The command has this process's input, output and working directory, and its exit status is \
-      that of the command. Signals (INT, TERM, HUP, QUIT) go to the command. The lock is held by \
-      this process: if it alone is killed, the lock is free although the command still runs.
+      that of the command. LARDER_STORE is the path of the store in its environment. Signals (INT, \
+      TERM, HUP, QUIT) go to the command. The lock is held by this process: if it alone is killed, \
+      the lock is free although the command still runs.
 
       EXIT STATUS
         that of the command, and
@@ -71,6 +72,7 @@ struct LockCommand: ParsableCommand {
     try Console.reporting(json: arguments.json) {
       let store = try arguments.openOrCreate()
       defer { store.close() }
+      arguments.export(store)
       do {
         let end = try store.lock(name).withLock(timeout: noWait ? .zero : wait ?? .seconds(3600)) {
           _ in

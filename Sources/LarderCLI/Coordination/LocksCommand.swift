@@ -28,7 +28,7 @@ struct LocksCommand: ParsableCommand {
       let store = try arguments.openExisting()
       defer { store.close() }
       let locks = try store.locks()
-      if arguments.json { return Console.json(.array(locks.map(value))) }
+      if arguments.json { return Console.json(.array(locks.map(\.json))) }
       if locks.isEmpty { return Console.line("No process holds or waits for anything.") }
       for lock in locks {
         Console.line("\(lock.kind) \(lock.name)")
@@ -42,9 +42,12 @@ struct LocksCommand: ParsableCommand {
     "process \(request.process.pid) since \(Timestamp(request.since).iso)"
       + (request.token == 0 ? "" : ", token \(request.token)")
   }
+}
 
-  private func value(_ lock: LockStatus) -> CBORValue {
-    func requests(_ requests: [LockStatus.Request]) -> CBORValue {
+extension LockStatus {
+  /// The object of a lock in JSON answers.
+  var json: CBORValue {
+    func list(_ requests: [Request]) -> CBORValue {
       .array(
         requests.map { request in
           .object([
@@ -56,8 +59,8 @@ struct LocksCommand: ParsableCommand {
         })
     }
     return .object([
-      ("kind", .text(lock.kind.rawValue)), ("name", .text(lock.name)),
-      ("holders", requests(lock.holders)), ("waiters", requests(lock.waiters)),
+      ("kind", .text(kind.rawValue)), ("name", .text(name)), ("holders", list(holders)),
+      ("waiters", list(waiters)),
     ])
   }
 }

@@ -62,7 +62,10 @@ enum QueueElement {
 struct QueuePushCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "push", abstract: "Add elements at the end, in one transaction.",
-    discussion: "The element - stands for one element in each line of standard input.")
+    discussion: """
+      The element - stands for one element in each line of standard input. Lines end with a newline, \
+      with or without a carriage return.
+      """)
 
   @OptionGroup var queue: QueueArguments
 
@@ -73,11 +76,10 @@ struct QueuePushCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      var texts = elements
-      if elements == ["-"] {
-        texts = []
-        while let line = readLine() { texts.append(line) }
+      guard elements.count(where: { $0 == "-" }) <= 1 else {
+        throw ToolError.usage("Standard input (-) is named twice.")
       }
+      let texts = try elements.flatMap { $0 == "-" ? try Console.readLines() : [$0] }
       let encoded = try texts.map { text in
         let (codec, payload) = try StandardCoding.encode(text, codec: CBORCodec())
         return StoredDeque.Element(codec: codec.rawValue, payload: payload)
@@ -93,7 +95,11 @@ struct QueuePushCommand: ParsableCommand {
 struct QueuePopCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "pop", abstract: "Remove the first element and print it.",
-    discussion: "The exit status is 1 if there is none.")
+    discussion: """
+      The element is removed after it was printed: if the output cannot be written, it stays, and is \
+      available again. A process that is killed in between prints it and leaves it. The exit status is \
+      1 if there is no element.
+      """)
 
   @OptionGroup var queue: QueueArguments
   @OptionGroup var arguments: StoreArguments
@@ -102,12 +108,23 @@ struct QueuePopCommand: ParsableCommand {
     try Console.reporting(json: arguments.json) {
       let store = try arguments.openExisting()
       defer { store.close() }
-      guard let element = try queue.deque(store).pop(.first) else {
+      let deque = queue.deque(store)
+      // The claim of a process that ends is over at once. The lease is for one that is stopped.
+      guard let claimed = try deque.claim(lease: .seconds(3600)) else {
         throw ToolError(
           "notFound", "No element of the queue \(queue.name) is due.", exit: Exit.negative)
       }
-      guard arguments.json else { return Console.line(try QueueElement.text(element)) }
-      Console.json(try QueueElement.value(element).jsonValue)
+      // A failed output ends the process, and with it the claim.
+      if arguments.json {
+        Console.json(try QueueElement.value(claimed.element).jsonValue)
+      } else {
+        Console.line(try QueueElement.text(claimed.element))
+      }
+      guard try deque.complete(claimed.claim) else {
+        throw ToolError(
+          "claimEnded",
+          "The element was printed after its lease of an hour, and is available to others again.")
+      }
     }
   }
 }
@@ -158,9 +175,12 @@ struct QueueStatusCommand: ParsableCommand {
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
       let (state, failed) = try deque.states()
       let claims = try deque.claimStatus(in: state)
+      let delayed = state.delayedCount(at: Timestamp.now.milliseconds)
       guard arguments.json else {
+        let later = delayed > 0 ? " (\(delayed) to be tried again later)" : ""
         Console.line(
-          "waiting \(state.waitingCount), claimed \(claims.count), failed \(failed.waitingCount)")
+          "waiting \(state.waitingCount)\(later), claimed \(claims.count), "
+            + "failed \(failed.waitingCount)")
         for claim in claims {
           let holder =
             claim.process.map { "process \($0.pid) until \(Timestamp(claim.deadline).iso)" }
@@ -171,7 +191,8 @@ struct QueueStatusCommand: ParsableCommand {
       }
       Console.json(
         .object([
-          ("waiting", CBORValue(state.waitingCount)), ("claimed", CBORValue(claims.count)),
+          ("waiting", CBORValue(state.waitingCount)), ("delayed", CBORValue(delayed)),
+          ("claimed", CBORValue(claims.count)),
           ("failed", CBORValue(failed.waitingCount)),
           (
             "claims",

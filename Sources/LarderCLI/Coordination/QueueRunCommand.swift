@@ -13,8 +13,10 @@ struct QueueRunCommand: AsyncParsableCommand {
     abstract: "Run a command for each element, which is its last argument.",
     discussion: """
       The element is claimed while the command runs, and removed when it exits with 0. The lease is \
-      renewed until then: it ends if this process is stopped. Otherwise the element returns to its place and is tried again after --retry-after; after --attempts it is one of \
-      the --failed. If this process is killed, another one gets it within a second, although the command itself may run on.
+      renewed until then: it ends if this process is stopped. Otherwise the element returns to its \
+      place and is tried again after --retry-after; after --attempts it is one of the --failed. If \
+      this process is killed, another one gets it within a second, although the command itself may \
+      run on. LARDER_STORE is the path of the store in the command's environment.
 
       This command ends when no element is due, or with --wait never. A signal for this \
       process goes to the command, whose element is then no attempt, and ends this process. A command \
@@ -24,7 +26,8 @@ struct QueueRunCommand: AsyncParsableCommand {
 
       EXIT STATUS
         0    every command has exited with 0
-        1    a command has failed, or ran for longer than the lease
+        1    a command has failed, or has lost its lease
+        2    there is no store, and no --wait
         126  the command's file is not executable
         127  no such command
         64   usage error
@@ -88,8 +91,10 @@ struct QueueRunCommand: AsyncParsableCommand {
     var finish: (() -> Void)?
     var hasFailed = false
     try await Console.reporting(json: arguments.json) {
-      let store = try arguments.openOrCreate()
+      // Without --wait there is nothing to do in a new store: its name is a mistake.
+      let store = try wait ? arguments.openOrCreate() : arguments.openExisting()
       defer { store.close() }
+      arguments.export(store)
       let deque = StoredDeque(store, name: name, maximumAttempts: attempts)
       while finish == nil {
         if CommandProxy.wasSignalled {

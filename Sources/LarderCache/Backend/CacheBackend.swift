@@ -23,6 +23,10 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   var customStorage: (any CacheStorage)? { get }
   /// The backend as one that has transactions among processes, if it is one.
   var transactional: StoreBackend<Key, Value>? { get }
+  /// The monitors of the store, if there is one that has monitors.
+  var monitors: StoreMonitors? { get }
+  /// Returns a key as monitors get it.
+  func monitored(_ key: Key) -> MonitoredKey
 
   /// Reports an error that has no caller.
   func report(_ error: any Error)
@@ -67,6 +71,11 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// Changes a key by its value.
   func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome
   func changeAsync(_ change: KeyChange<Value>, _ key: Key) async throws -> KeyChange<Value>.Outcome
+  /// Adds a number to the value of a key; `nil` if the values are in no store.
+  func increment(_ increment: CounterIncrement, _ key: Key) throws -> CounterIncrement.Outcome?
+  func incrementAsync(
+    _ increment: CounterIncrement, _ key: Key
+  ) async throws -> CounterIncrement.Outcome?
   /// Removes keys, and returns the number of those that had a value.
   func remove(_ keys: some Sequence<Key>) throws -> Int
   func removeAsync(_ keys: some Sequence<Key>) async throws -> Int
@@ -94,6 +103,11 @@ extension CacheBackend {
   var tier: MemoryTier<Key, Value> { context.tier }
   var customStorage: (any CacheStorage)? { nil }
   var transactional: StoreBackend<Key, Value>? { nil }
+  var monitors: StoreMonitors? { nil }
+
+  func monitored(_ key: Key) -> MonitoredKey {
+    MonitoredKey(namespace: context.namespace, hash: nil, text: { String(describing: key) })
+  }
 
   func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
     try find(key, includesKept: false)

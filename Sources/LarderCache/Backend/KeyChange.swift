@@ -12,10 +12,10 @@ internal import Synchronization
 //   conditional write   decides by the version alone. Its value is encoded before.
 //   key change          decides by the value, which it decodes.
 //
-// In a store, conditional writes, and key changes that run only code of this package, are requests like
-// all others: the commit leader executes those of many callers in one transaction. A key change that runs
-// the user's code has its own transaction, on the thread that `SharedStore.write` would use. In memory, a
-// change is repeated until no other writer came between.
+// In a store, conditional writes and increments are requests like all others: the commit leader executes
+// those of many callers in one transaction. Every other key change runs the user's code, and has its own
+// transaction, on the thread that `SharedStore.write` would use. In memory, a change is repeated until no
+// other writer came between.
 
 /// A write that takes place only if the key has a version.
 enum ConditionalWrite<Value: Sendable>: Sendable {
@@ -38,8 +38,6 @@ struct KeyChange<Value: Sendable>: Sendable {
   typealias Read = () throws -> (value: Value, expires: Int64)?
 
   let operation: String
-  /// Whether neither the closure nor the coding of the value runs code of the user.
-  var runsOnlyOwnCode = false
   /// Whether a new value is never evicted. One that replaces another is pinned as that is.
   var pinsNew = false
   /// May be called several times.

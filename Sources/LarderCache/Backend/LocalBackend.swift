@@ -85,6 +85,14 @@ extension LocalBackend {
     try self.change(change, key)
   }
 
+  func increment(
+    _ increment: CounterIncrement, _ key: Key
+  ) throws -> CounterIncrement.Outcome? { nil }
+
+  func incrementAsync(
+    _ increment: CounterIncrement, _ key: Key
+  ) async throws -> CounterIncrement.Outcome? { nil }
+
   func remove(_ keys: some Sequence<Key>) throws -> Int {
     try keys.reduce(0) { try $0 + (write(nil, for: $1, EntryAttributes()) ? 1 : 0) }
   }

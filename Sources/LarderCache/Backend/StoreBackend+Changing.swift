@@ -75,30 +75,41 @@ extension StoreBackend {
 
   func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome {
     let place = try open(change.operation, key)
-    guard change.runsOnlyOwnCode else { return try place.core.write(step(change, key, place)) }
-    let box = StoreCore.ResultBox<KeyChange<Value>.Outcome>()
-    let kind = WriteRequest.Kind.alter(bytes: 0, step(change, key, place, into: box))
-    try place.core.submit(WriteRequest(kind, space: place.space, key: place.encoded))
-    return try outcome(in: box, key)
+    return try place.core.write(step(change, key, place))
   }
 
   func changeAsync(
     _ change: KeyChange<Value>, _ key: Key
   ) async throws -> KeyChange<Value>.Outcome {
     let place = try open(change.operation, key)
-    guard change.runsOnlyOwnCode else { return try await store.write(step(change, key, place)) }
-    let box = StoreCore.ResultBox<KeyChange<Value>.Outcome>()
-    _ = try await place.core.submitAsync(
-      .alter(bytes: 0, step(change, key, place, into: box)), space: place.space,
-      key: place.encoded)
+    return try await store.write(step(change, key, place))
+  }
+
+  func increment(
+    _ increment: CounterIncrement, _ key: Key
+  ) throws -> CounterIncrement.Outcome? {
+    let place = try open("increment", key)
+    let box = CounterIncrement.Box()
+    try place.core.submit(
+      WriteRequest(.increment(increment, box), space: place.space, key: place.encoded))
     return try outcome(in: box, key)
   }
 
-  /// Returns the outcome of a part of a batch. The text of an error contains the key, whose description
-  /// is code of the user, so it is made here and not by the commit leader.
+  func incrementAsync(
+    _ increment: CounterIncrement, _ key: Key
+  ) async throws -> CounterIncrement.Outcome? {
+    let place = try open("increment", key)
+    let box = CounterIncrement.Box()
+    _ = try await place.core.submitAsync(
+      .increment(increment, box), space: place.space, key: place.encoded)
+    return try outcome(in: box, key)
+  }
+
+  /// Returns the outcome of an increment. The text of an error contains the key, whose description is code
+  /// of the user, so it is made here and not by the commit leader.
   private func outcome(
-    in box: StoreCore.ResultBox<KeyChange<Value>.Outcome>, _ key: Key
-  ) throws -> KeyChange<Value>.Outcome {
+    in box: CounterIncrement.Box, _ key: Key
+  ) throws -> CounterIncrement.Outcome {
     do {
       return try box.get()
     } catch let error as CodecError {
@@ -111,57 +122,22 @@ extension StoreBackend {
     _ change: KeyChange<Value>, _ key: Key, _ place: StoreKey
   ) -> Step<KeyChange<Value>.Outcome> {
     { [self] transaction in
-      let (outcome, old) = try decide(change, key, place, transaction)
+      // An unreadable entry has no attributes to keep, and a change that does not read it replaces it.
+      var old: StoredValue?
+      var failure: (any Error)?
+      do {
+        old = try transaction.value(forKey: place.encoded, in: place.space)
+      } catch let error as StoreError where error.code == .unreadableEntry {
+        failure = error
+      }
+      let outcome = try change.body {
+        if let failure { throw failure }
+        guard let old else { return nil }
+        return (try context.decode(old.payload, codec: old.codec, of: key), old.expires)
+      }
       try apply(outcome, of: change, replacing: old, place, &transaction)
       return outcome
     }
-  }
-
-  /// Returns the part of a batch for a change. An error in its decision is its outcome: nothing was
-  /// written, so the other requests are committed.
-  private func step(
-    _ change: KeyChange<Value>, _ key: Key, _ place: StoreKey,
-    into box: StoreCore.ResultBox<KeyChange<Value>.Outcome>
-  ) -> Step<Bool> {
-    { [self] transaction in
-      let decision: (outcome: KeyChange<Value>.Outcome, old: StoredValue?)
-      do {
-        decision = try decide(change, key, place, transaction)
-      } catch  where error is StoreError || error is CodecError {
-        box.set(.failure(error))
-        return false
-      }
-      try apply(decision.outcome, of: change, replacing: decision.old, place, &transaction)
-      box.set(.success(decision.outcome))
-      if case .unchanged = decision.outcome { return false }
-      return true
-    }
-  }
-
-  private func decide(
-    _ change: KeyChange<Value>, _ key: Key, _ place: StoreKey,
-    _ transaction: borrowing StoreTransaction
-  ) throws -> (outcome: KeyChange<Value>.Outcome, old: StoredValue?) {
-    // An unreadable entry has no attributes to keep, and a change that does not read it replaces it.
-    var old: StoredValue?
-    var failure: (any Error)?
-    do {
-      old = try transaction.value(forKey: place.encoded, in: place.space)
-    } catch let error as StoreError where error.code == .unreadableEntry {
-      failure = error
-    }
-    let outcome = try change.body {
-      if let failure { throw failure }
-      guard let old else { return nil }
-      guard change.runsOnlyOwnCode else {
-        return (try context.decode(old.payload, codec: old.codec, of: key), old.expires)
-      }
-      let value = try StandardCoding.decode(
-        Value.self, identifier: CodecIdentifier(rawValue: old.codec), bytes: old.payload,
-        codec: context.options.codec)
-      return (value, old.expires)
-    }
-    return (outcome, old)
   }
 
   private func apply(

@@ -11,11 +11,14 @@ extension StoreBackend {
   ) async throws -> Value? {
     let place = try open("compute", key)
     let (core, space, encoded) = (place.core, place.space, place.encoded)
+    var wait: RunningWait?
+    defer { wait?.end() }
     while true {
       // This process's earlier writes of the key are older than the value that is computed now.
       await core.settle(encoded, in: space)
       if let lease = try await core.acquireComputationLease(encoded, in: space) {
         defer { core.release(lease) }
+        wait?.end()
         // A previous holder of the lease has committed its value.
         if let result = try result(computation, of: key) { return result }
         let tags = try Tag.hashes(of: computation.tags, in: core.generation())
@@ -25,7 +28,9 @@ extension StoreBackend {
         let (result, content) = try await flight.compute(
           while: { lease.isUndisturbed(tags: tags) }, limit: context.limit(of: key)
         ) {
-          try await core.recordingTimings(.computation) { try await computation.body(old?.value) }
+          try await core.monitors.computing(
+            monitored(computation, key), outcome: \.content.outcome
+          ) { try await computation.body(old?.value) }
         }
         let time = start.duration(to: clock.now)
         core.countComputation()
@@ -43,10 +48,33 @@ extension StoreBackend {
         }
         return result
       }
-      flight.note(holder: core.computingProcess(encoded, in: space))
+      let holder = core.computingProcess(encoded, in: space)
+      if wait == nil {
+        wait = core.monitors.begin(MonitoredWait(.computation, holder: holder, key: monitored(key)))
+      }
+      if holder != nil { wait?.wait.holder = holder }
+      flight.note(holder: holder)
       await core.waitForNextCommit()
-      try flights.checkInterest(in: flight, of: encoded, in: context.namespace)
+      do {
+        try flights.checkInterest(in: flight, of: encoded, in: context.namespace)
+      } catch {
+        wait?.end(error)
+        throw error
+      }
       if let result = try result(computation, of: key) { return result }
+    }
+  }
+
+  /// Returns a computation as monitors get it.
+  private func monitored(
+    _ computation: Computation<Value>, _ key: Key
+  ) -> MonitoredComputation {
+    MonitoredComputation(monitored(key), computation.reason) { [self] in
+      let refresh = computation.refresh
+      guard refresh.staleIfError > .zero,
+        let kept = try? readable(key, includesKept: true).value
+      else { return false }
+      return refresh.servesAfterError(kept.expires, at: tier.now)
     }
   }
 

@@ -21,6 +21,16 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
   var flights: SingleFlightGroup { store.core.flights }
   var identity: ObjectIdentifier { ObjectIdentifier(store.core) }
   var transactional: StoreBackend? { self }
+  var monitors: StoreMonitors? { store.core.monitors }
+
+  /// Returns a key as monitors get it.
+  func monitored(_ key: Key) -> MonitoredKey {
+    let place = try? open("compute", key)
+    let generation = try? place?.core.generation()
+    return MonitoredKey(
+      namespace: context.namespace, hash: generation.flatMap { place?.hash(in: $0) },
+      text: { String(describing: key) })
+  }
 
   func report(_ error: any Error) { store.core.report(error) }
 

@@ -7,51 +7,74 @@ internal import LarderSystem
 
 /// The changes of one transaction, in their stored form.
 struct ChangeWriter {
-  private var content: [UInt8] = []
+  /// The record: space for its head, and the changes.
+  private var bytes: [UInt8]
   private var count: UInt32 = 0
   private var isCut = false
   /// The newest chunk before the transaction, if it is known.
   var tail: [UInt8]?
 
-  init(tail: [UInt8]?) { self.tail = tail }
+  init(tail: [UInt8]?) {
+    self.tail = tail
+    bytes = []
+    bytes.reserveCapacity(128)
+    clear()
+  }
+
+  private mutating func clear() {
+    bytes.removeAll(keepingCapacity: true)
+    bytes.append(contentsOf: repeatElement(0, count: ChangeRecord.headerSize))
+  }
 
   var isEmpty: Bool { count == 0 && !isCut }
 
   mutating func append(_ kind: ChangeKind, tag: UInt8, key: [UInt8], _ namespace: UInt32) {
     if isCut { return }
     let length = min(key.count, ChangeRecord.keyLimit)
-    guard content.count + ChangeRecord.changeSize + length <= ChangeRecord.limit else {
+    let start = bytes.count
+    guard
+      start - ChangeRecord.headerSize + ChangeRecord.changeSize + length <= ChangeRecord.limit
+    else {
       isCut = true
       count = 0
-      content = []
+      clear()
       return
     }
     count += 1
-    content.append(littleEndian: UInt32(kind.code) | UInt32(tag) << 8)
-    content.append(littleEndian: namespace)
-    content.append(
-      littleEndian: UInt32(length) | (length < key.count ? ChangeRecord.cutBit : 0))
-    if length == key.count { content += key } else { content += key[..<length] }
+    bytes.append(contentsOf: repeatElement(0, count: ChangeRecord.changeSize))
+    bytes.store(UInt32(kind.code) | UInt32(tag) << 8, at: start)
+    bytes.store(namespace, at: start + 4)
+    bytes.store(
+      UInt32(length) | (length < key.count ? ChangeRecord.cutBit : 0), at: start + 8)
+    if length == key.count { bytes += key } else { bytes += key[..<length] }
   }
 
   /// The size of the record in a chunk.
-  var size: Int { ChangeRecord.headerSize + content.count }
+  var size: Int { bytes.count }
 
-  /// Appends the record to a chunk.
-  func write(to chunk: inout [UInt8], commitVersion: UInt64, time: Int64) {
-    let pid = UInt32(bitPattern: ProcessIdentity.pid)
+  /// Returns a chunk with the record at its end.
+  mutating func appended(
+    to chunk: [UInt8], commitVersion: UInt64, time: Int64, pid: Int32
+  ) -> [UInt8] {
+    let process = UInt32(bitPattern: pid)
     let counts = count | (isCut ? ChangeRecord.cutBit : 0)
-    let checksum = content.withRawSpan {
+    let checksum = bytes.withRawSpan {
       ChangeRecord.checksum(
-        $0, commitVersion: commitVersion, time: time, pid: pid, count: counts)
+        $0.slice(ChangeRecord.headerSize..<$0.byteCount)!, commitVersion: commitVersion,
+        time: time, pid: process, count: counts)
     }
-    chunk.append(littleEndian: UInt32(size - 4))
-    chunk.append(littleEndian: counts)
-    chunk.append(littleEndian: commitVersion)
-    chunk.append(littleEndian: checksum)
-    chunk.append(littleEndian: pid)
-    chunk.append(littleEndian: time)
-    chunk += content
+    bytes.store(UInt32(size - 4), at: 0)
+    bytes.store(counts, at: 4)
+    bytes.store(commitVersion, at: 8)
+    bytes.store(checksum, at: 16)
+    bytes.store(process, at: 24)
+    bytes.store(time, at: 28)
+    if chunk.isEmpty { return bytes }
+    var result: [UInt8] = []
+    result.reserveCapacity(chunk.count + size)
+    result += chunk
+    result += bytes
+    return result
   }
 }
 
@@ -64,7 +87,8 @@ extension StoreTransaction {
 
   /// Writes the record of the transaction.
   mutating func writeChanges() throws {
-    guard let changes, !changes.isEmpty, totals.changeCapacity > 0 else { return }
+    guard var changes, !changes.isEmpty, totals.changeCapacity > 0 else { return }
+    self.changes = nil
     var tail = try changes.tail ?? changeTail()
     if !tail.isEmpty, tail.count + changes.size > ChangeRecord.chunkSize {
       let place = totals.changeCount % totals.changeCapacity
@@ -72,9 +96,10 @@ extension StoreTransaction {
       try tail.withRawSpan { bytes throws(LMDBError) in
         try transaction.put(bytes, RawSpan(), RawSpan(), forKey: place, in: generation.changes)
       }
-      tail.removeAll(keepingCapacity: true)
+      tail = []
     }
-    changes.write(to: &tail, commitVersion: commitVersion, time: now)
+    tail = changes.appended(
+      to: tail, commitVersion: commitVersion, time: now, pid: generation.table.pid)
     try tail.withRawSpan { bytes throws(LMDBError) in
       try ChangeRecord.tailKey.withRawSpan { key throws(LMDBError) in
         try transaction.put(bytes, forKey: key, in: .main)
@@ -82,7 +107,8 @@ extension StoreTransaction {
     }
     // LMDB has something to commit.
     hasWrittenEntries = true
-    self.changes!.tail = tail
+    changes.tail = tail
+    self.changes = changes
   }
 
   private func changeTail() throws -> [UInt8] {

@@ -45,7 +45,8 @@ public struct StoreChange: Sendable, Hashable {
   /// The text of the key, as `larder list` shows it; of a key of more than 256 bytes its beginning.
   /// The tag for ``ChangeKind/untagged``, and empty for ``ChangeKind/cleared``.
   public let keyText: String
-  /// The process that committed the change.
+  /// The process that committed the change. An increment may be committed by another process than the
+  /// caller's, see `increment(forKey:by:expires:pinned:)`.
   public let pid: Int32
   /// The time of the transaction by the clock of that process, in milliseconds since 1970.
   public let time: Int64

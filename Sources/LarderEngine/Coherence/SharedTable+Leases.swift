@@ -81,21 +81,24 @@ extension SharedTable {
 
   /// Acquires a slot for the computation of a key with `hash`.
   ///
+  /// - Parameter key: The key, for display.
   /// - Returns: The lease, or `nil` if every slot is taken.
-  package func takeLease(hash: UInt64, namespace: UInt32, process: Int) -> Lease? {
+  package func takeLease(
+    hash: UInt64, namespace: UInt32, process: Int, key: EncodedKey? = nil
+  ) -> Lease? {
     for number in 0..<Self.mapWords {
       var free = unsafe ~map(number).pointee.load(ordering: .relaxed)
       while free != 0 {
         let index = number * 64 + free.trailingZeroBitCount
         free &= free - 1
-        if let lease = acquire(index, hash, namespace, process) { return lease }
+        if let lease = acquire(index, hash, namespace, process, key) { return lease }
       }
     }
     return nil
   }
 
   private func acquire(
-    _ index: Int, _ hash: UInt64, _ namespace: UInt32, _ process: Int
+    _ index: Int, _ hash: UInt64, _ namespace: UInt32, _ process: Int, _ key: EncodedKey?
   ) -> Lease? {
     let offset = offset(lease: index)
     let state = unsafe word(offset)
@@ -108,6 +111,7 @@ extension SharedTable {
     unsafe word(offset + SharedTableLayout.leaseHash).pointee.store(hash, ordering: .relaxed)
     unsafe word(offset + SharedTableLayout.leaseNamespace).pointee.store(
       UInt64(namespace), ordering: .relaxed)
+    describe(lease: index, key)
     unsafe state.pointee.store(mine | Self.active, ordering: .sequentiallyConsistent)
     setBit(of: index)
     atomicMemoryFence(ordering: .sequentiallyConsistent)

@@ -11,7 +11,7 @@ internal import Synchronization
 /// A slot is acquired, released and cleaned only under the open lock. A byte-range lock in
 /// `presence` proves that the owner is alive; the pid does not.
 extension SharedTable {
-  private func offset(process: Int) -> Int {
+  func offset(process: Int) -> Int {
     precondition(process >= 0 && process < shape.processSlots, "no such process slot")
     return SharedTableLayout.processes + process * SharedTableLayout.processSize
   }
@@ -38,6 +38,8 @@ extension SharedTable {
       unsafe short(offset + SharedTableLayout.processInside + 2 * index).pointee.store(
         0, ordering: .relaxed)
     }
+    clearCommitTimes(process: process)
+    discardOffer(process: process)
     unsafe word(offset + 8).pointee.store(ProcessIdentity.startTime, ordering: .relaxed)
     unsafe word(offset).pointee.store(
       UInt64(UInt32(bitPattern: ProcessIdentity.pid)), ordering: .releasing)
@@ -63,6 +65,7 @@ extension SharedTable {
       unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.wrappingAdd(
         count, ordering: .relaxed)
     }
+    discardOffer(process: process)
     freeLeases(ofProcess: process, isAlive: !isDead)
     releaseTicket(process: process)
     unsafe word(offset).pointee.store(0, ordering: .releasing)

@@ -14,7 +14,8 @@ package final class SharedTable: Sendable {
   // Fixed at open.
   private let region: MappedRegion
   private let file: OwnedFile
-  private let pid = ProcessIdentity.pid
+  /// The pid of this process.
+  let pid = ProcessIdentity.pid
   package let shape: SharedTableShape
   package let generation: UInt64
   /// The position of this mapping among all mappings that this process made. In contrast to the
@@ -45,8 +46,10 @@ package final class SharedTable: Sendable {
 
   /// Maps an existing table.
   ///
+  /// - Parameter isCopy: Whether to copy the words before the stamps instead, for a process that only
+  ///   observes. The other words are zero, and no change reaches the file.
   /// - Returns: `nil` if the file is not a complete, valid table of this version.
-  package init?(mapping file: OwnedFile) throws(SystemError) {
+  package init?(mapping file: OwnedFile, isCopy: Bool = false) throws(SystemError) {
     let size = try file.status.size
     guard size >= SharedTableShape.small.fileSize else { return nil }
     let header = try file.read(count: 128, at: 0)
@@ -63,7 +66,10 @@ package final class SharedTable: Sendable {
       size == shape.fileSize,
       let generation: UInt64 = header.integer(at: SharedTableLayout.generationOffset)
     else { return nil }
-    let region = try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
+    let region =
+      isCopy
+      ? try MappedRegion(copying: file, count: shape.stamps, size: size)
+      : try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
     self.file = file
     self.region = region
     self.shape = shape

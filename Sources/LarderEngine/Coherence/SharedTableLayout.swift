@@ -15,7 +15,7 @@
 // would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   4
+//        8  version         u64   6
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
 //       40  use words       u64   power of two
@@ -64,19 +64,20 @@
 //      832  queues          16 u64  the state of the eviction queues (`EvictionQueues.swift`)
 //     1024  namespaces      1,024 u64   inverted commit version of the last clear of a namespace
 //     9216  leases          1,024 x 64 bytes   computations in flight
-//    74752  processes       2^p x 256 bytes    one slot for each living process
+//    74752  processes       2^p x 320 bytes    one slot for each living process
 //           stamps          2^s u64     inverted versions, by slot of a key's hash; page-aligned
 //           uses            2^n u64     last use and use count, by a key's hash (`SharedTable+Uses.swift`)
 //           small queue     2^n/2 u64   entries in the order of their admission
 //           main queue      2^n/2 u64   entries that were used again
 //           ghosts          2^n/2 u32   evicted entries
-//           coordination    64 kB       reserved for locks and counters
+//           coordination    64 kB       increments that processes offer to the one that writes
+//                                       (`SharedTable+Increments.swift`)
 //           remote          64 kB       reserved for links to remote stores
 //           samples         64 kB       the sampled uses: a ring of words, after its head, its tail and
 //                                       the end of sampling
 //           removals        128 kB      entries that were removed (`SharedTable+Removals.swift`)
 //
-// In a small store (1,024 use words) the last four have 4 kB each.
+// In a small store (1,024 use words) the reserved regions have no bytes, and the last two 4 kB each.
 //
 // The counts are fixed for a generation when its first file is built (`SharedTableShape`). They are
 // stored in `meta` and in the header, and read from there before the rest is mapped, so that all
@@ -85,16 +86,21 @@
 //
 //   lease:    0 state u64 (low byte: 0 free, 1 being filled or freed, 2 active, 3 cancelled; the 16
 //             bits above it: process slot of the owner + 1; the 40 bits above that: number of
-//             acquisitions of the slot)   8 hash   16 namespace
+//             acquisitions of the slot)   8 hash   16 namespace   24 time of the acquisition u64, in
+//             milliseconds since 1970   32 key tag u8   33 length of the key u8, at most 255   34 the
+//             first 30 bytes of the key. From 24 on for display only
 //   process:  0 pid u64 (0 free)   8 start time   16 counters (14 u64)   128 inside (64 u16: one
 //             for each pooled reader, the last for the writer; while the thread is inside LMDB:
 //             the time of entry, by the recency clock in units of 16.384 s; otherwise zero)
+//             256 writing since u64: while the process has the writer ticket, the time of its
+//             acquisition, in nanoseconds of the monotonic clock; otherwise zero   264 commits by
+//             duration (14 u32, `SharedTable+CommitTimes.swift`)
 
 /// The offsets and sizes of the table above, in bytes.
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 4
+  package static let version: UInt64 = 6
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -155,11 +161,15 @@ package enum SharedTableLayout {
   /// The offsets in a lease slot, after its state.
   package static let leaseHash = 8
   package static let leaseNamespace = 16
+  package static let leaseSince = 24
+  package static let leaseKey = 32
   package static let processes = 74_752
-  package static let processSize = 256
+  package static let processSize = 320
   package static let processCounters = 16
   package static let processInside = 128
   package static let insideCount = 64
+  package static let processWriting = 256
+  package static let processCommitTimes = 264
 }
 
 /// The number of slots of each kind in a generation's table.
@@ -227,12 +237,13 @@ package struct SharedTableShape: Sendable, Hashable {
   /// The offset of the region for locks and counters in bytes.
   package var coordination: Int { ghosts + queueSlots * 4 }
   /// The offset of the region for links to remote stores in bytes.
-  package var remote: Int { coordination + regionSize }
+  package var remote: Int { coordination + reservedSize }
   /// The offset of the region for samples in bytes.
-  package var samples: Int { remote + regionSize }
+  package var samples: Int { remote + reservedSize }
   /// The number of samples that the ring has room for.
   package var sampleSlots: Int { (regionSize - SharedTableLayout.sampleWords) / 8 }
   private var regionSize: Int { recencySlots > 1024 ? 65_536 : 4096 }
+  private var reservedSize: Int { recencySlots > 1024 ? 65_536 : 0 }
   /// The offset of the removal ring in bytes.
   package var removals: Int { samples + regionSize }
   /// The size of the removal ring in words.

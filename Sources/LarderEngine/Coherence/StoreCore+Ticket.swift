@@ -24,9 +24,18 @@ extension StoreCore {
 
   @inline(never)
   private func waitForTicket(in generation: Generation, isHeld: Bool) throws {
-    let (table, process) = (generation.table, generation.process)
     let limit = leaderDeadline.load(ordering: .relaxed)
     let deadline = limit == 0 ? Clocks.deadline(after: options.writeTimeout) : limit
+    guard let monitors else { return try waitForTicket(in: generation, isHeld, until: deadline) }
+    try monitors.waitingForWriter(writer(in: generation)) {
+      try waitForTicket(in: generation, isHeld, until: deadline)
+    }
+  }
+
+  private func waitForTicket(
+    in generation: Generation, _ isHeld: Bool, until deadline: UInt64
+  ) throws {
+    let (table, process) = (generation.table, generation.process)
     // The turn is this thread's: what the word says of this process is its own.
     let isTaken = try table.ticket.wait(
       as: process, isHeld: isHeld || table.ticketHolder == process, until: deadline,
@@ -82,6 +91,14 @@ extension StoreCore {
 }
 
 extension Generation {
+  /// The process slot of the ticket's holder, if that process is alive.
+  var livingWriter: Int? {
+    guard let holder = table.ticketHolder, holder == process || isPresent(process: holder) else {
+      return nil
+    }
+    return holder
+  }
+
   /// Returns whether the process in a slot of the table is alive.
   func isPresent(process: Int) -> Bool {
     guard process < table.shape.processSlots else { return false }

@@ -9,6 +9,9 @@ package struct TouchedSlots {
 
   package var isEmpty: Bool { first == nil }
 
+  /// The number of times that a slot was added.
+  var count: Int { first == nil ? 0 : 1 + others.count }
+
   mutating func append(_ slot: StampSlot) {
     if first == nil { first = slot } else { others.append(slot) }
   }

@@ -80,6 +80,9 @@ package struct DequeState: Sendable, Equatable {
   /// The number of elements that are not claimed.
   package var waitingCount: Int { end - first + returned.count }
 
+  /// Returns the number of those that can only be claimed later.
+  package func delayedCount(at now: Int64) -> Int { returned.count { $0.due > now } }
+
   /// The time in milliseconds since 1970 at which the first claim ends or the first returned element
   /// is due.
   package var nextTime: Int64 {

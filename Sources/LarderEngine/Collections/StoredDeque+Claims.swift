@@ -228,6 +228,7 @@ extension StoredDeque {
     let generation = try core.generation()
     let (state, commitVersion) = try state()
     if state.isReady(at: core.now) { return true }
+    var wait = core.monitors.begin(MonitoredWait(.element, name: name))
     await core.change(
       of: [StampSlot(hash: space.hash(of: Self.stateKey, in: generation))],
       after: core.observed(generation, commitVersion: commitVersion, mark: mark),
@@ -237,6 +238,7 @@ extension StoredDeque {
         store.hasClosed
           || hasDeadOwner.isTrue { (try? deadOwners(in: state).isEmpty) != true }
       })
+    wait?.end(Task.isCancelled ? CancellationError() : nil)
     return true
   }
 }

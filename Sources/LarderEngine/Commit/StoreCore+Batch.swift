@@ -15,87 +15,84 @@ extension StoreCore {
   /// - Returns: The error if the leader's time limit passed before any request was taken from the
   ///   queue.
   func commitQueued() -> StoreError? {
-    var batch: [WriteRequest] = []
+    var taken: [WriteRequest]?
     do {
-      let done = try withGeneration { generation in
-        try transact(in: generation) { transaction in
-          // Requests are taken only once the writer lock is held. So later requests join the batch,
-          // and a request that waits for a stopped writer can still be withdrawn.
-          if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
-          return try apply(batch, to: &transaction)
-        }
-      }
-      complete(batch, done.result)
-    } catch let error as StoreError where error.code == .writerStalled && batch.isEmpty {
+      if let done = try commitBatch(&taken) { complete(taken!, done) }
+    } catch let error as StoreError where error.code == .writerStalled && taken == nil {
       return error
     } catch {
-      if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
-      // The outcome is unknown: a retry could repeat a write that is already visible.
+      let batch = taken ?? queue.state.withLock { WriteQueue.takeBatch(&$0) }
+      // If the outcome is unknown, a retry could repeat a write that is already visible.
       let isUnknown = StoreError(wrapping: error, during: "write").code == .outcomeUnknown
-      if batch.count == 1 || isUnknown {
-        for record in batch { commitAlone(record, after: error) }
-      } else {
-        for record in batch { commitAlone(record, after: nil) }
-      }
+      let isRepeated = batch.count > 1 && !isUnknown
+      for record in batch { commitAlone(record, after: isRepeated ? nil : error) }
     }
     return nil
   }
 
+  /// - Parameter batch: Receives the requests that the transaction takes from the queue.
+  /// - Returns: `nil` if the only request was executed by another process.
+  private func commitBatch(_ batch: inout [WriteRequest]?) throws -> BatchResult? {
+    var hasOffers = false
+    func commit(withOffers: Bool) throws -> BatchResult? {
+      try withGeneration { generation in
+        if batch == nil, try offerIncrement(in: generation) { return nil }
+        return try transact(in: generation) { transaction in
+          // Requests are taken only once the writer lock is held. So later requests join the batch,
+          // and a request that waits for a stopped writer can still be withdrawn.
+          let requests = batch ?? queue.state.withLock { WriteQueue.takeBatch(&$0) }
+          batch = requests
+          monitors?.note(requests)
+          limitRoom(of: &transaction)
+          // Those for the counter of an own increment are one change with it. Others are claimed as late as
+          // possible: their owners wait for the whole batch.
+          if withOffers, requests.contains(where: \.isIncrement) {
+            hasOffers = transaction.claimOffers()
+          }
+          let results = try apply(requests, to: &transaction)
+          // Some came in the meantime.
+          if withOffers, transaction.claimOffers() { hasOffers = true }
+          if hasOffers { try transaction.executeOffers() }
+          return BatchResult(results, of: requests, in: transaction)
+        }.result
+      }
+    }
+    do { return try commit(withOffers: true) } catch {
+      // The error may be that of another process's increment.
+      guard hasOffers, StoreError(wrapping: error, during: "write").code != .outcomeUnknown else {
+        throw error
+      }
+      return try commit(withOffers: false)
+    }
+  }
+
   /// Commits one request after a failed group commit, or on a full disk.
   private func commitAlone(_ record: WriteRequest, after first: (any Error)?) {
-    var failure = first
-    for attempt in 0...StoreCore.diskRounds where attempt == 0 ? first == nil : true {
-      if attempt > 0 {
-        guard options.durability == .cache, isStorageFull(failure) else { break }
-        evictForDiskSpace(attempt)
-      }
-      do {
-        let done = try withGeneration { generation in
-          try transact(in: generation) { try apply([record], to: &$0) }
+    do {
+      let done = try makingDiskRoom(after: first) { attempt in
+        try withGeneration { generation in
+          try transact(in: generation) { transaction in
+            monitors?.note([record])
+            limitRoom(of: &transaction, attempt)
+            return BatchResult(
+              try apply([record], to: &transaction), of: [record], in: transaction)
+          }
         }
-        complete([record], done.result)
-        return
-      } catch {
-        failure = error
       }
+      complete([record], done.result)
+    } catch {
+      let error = StoreError(wrapping: error, during: "write", path: directory.path)
+      record.finish(.failed(error))
+      notifyCallers([record])
+      if record.isWriteBehind { report(error) }
     }
-    let error = StoreError(
-      wrapping: failure ?? EngineSignal.generationChanged, during: "write", path: directory.path)
-    record.finish(.failed(error))
-    notifyCallers([record])
-    if record.isWriteBehind { report(error) }
-  }
-
-  private static let diskRounds = 8
-
-  /// Evicts the least recently used entries, so that a write can reuse their pages without growing
-  /// the file.
-  ///
-  /// A transaction copies each page that it changes, and the pages it frees are available to the
-  /// next transaction but one. So without any free space, only a transaction that touches few pages
-  /// succeeds: it evicts neighbours. Two further transactions that change almost nothing make the
-  /// freed pages available, unless a snapshot of a killed process still pins them.
-  private func evictForDiskSpace(_ round: Int) {
-    _ = try? withGeneration { try $0.environment.clearDeadReaders() }
-    func evict(_ body: @escaping (inout StoreTransaction) throws -> Void) -> Bool {
-      (try? withGeneration { try transact(in: $0, body) }) != nil
-    }
-    if round > 1 || !evict({ try $0.evict(share: 256) }) {
-      _ = [32, 8, 1].first { count in evict { try $0.evictNeighbours(count) } }
-    }
-    for _ in 0..<2 { try? commitNoOp() }
-  }
-
-  private func isStorageFull(_ error: (any Error)?) -> Bool {
-    guard let error else { return false }
-    return StoreError(wrapping: error, during: "write").code == .storageFull
   }
 
   /// Applies the requests in order (W2). The rejection of one request is its result; it does not
   /// fail the transaction.
   private func apply(
     _ batch: [WriteRequest], to transaction: inout StoreTransaction
-  ) throws -> BatchResult {
+  ) throws -> [WriteRequest.Result] {
     var results: [WriteRequest.Result] = []
     results.reserveCapacity(batch.count)
     let generation = transaction.generation
@@ -124,18 +121,8 @@ extension StoreCore {
         changed = try transaction.remove(key, hash: hash, in: space!)
         if changed { generation.count(.removals) }
       case .fill(let content, let permit):
-        try fault(throwing: .leaseBeforeFill)
-        let hash = space!.hash(of: key, in: generation)
-        let isTooLarge = transaction.refusal(of: content, for: key) != nil
-        if !isTooLarge, permit.allowsFill(hash: hash, in: transaction),
-          try transaction.allowsFill(content, in: space!, since: permit.begun)
-        {
-          try transaction.put(content, forKey: key, hash: hash, in: space!)
-          generation.count(.sets)
-        } else {
-          generation.count(.rejectedFills)
-          changed = false
-        }
+        changed = try fill(content, permit, record, &transaction)
+        generation.count(changed ? .sets : .rejectedFills)
       case .removeDamaged(let written):
         let hash = space!.hash(of: key, in: generation)
         changed =
@@ -145,34 +132,52 @@ extension StoreCore {
       case .alter(_, let body):
         changed = try body(&transaction)
         if changed { generation.count(.sets) }
+      case .increment(let increment, let box):
+        let outcome = try transaction.execute(increment, forKey: key, in: space!)
+        box.set(outcome)
+        if case .success(.stored) = outcome { generation.count(.sets) } else { changed = false }
       case .commitNoOp: transaction.force()
       case .barrier, .exclusive: break
       }
       results.append(.done(commitVersion: commitVersion, changed: changed))
     }
-    return BatchResult(results: results, evicted: evicted(from: batch, in: transaction))
+    return results
   }
 
-  /// The results of a batch, and the requests whose entries the transaction evicted again.
+  private func fill(
+    _ content: EntryContent, _ permit: FillToken, _ record: WriteRequest,
+    _ transaction: inout StoreTransaction
+  ) throws -> Bool {
+    try fault(throwing: .leaseBeforeFill)
+    let hash = record.space!.hash(of: record.key, in: transaction.generation)
+    guard transaction.refusal(of: content, for: record.key) == nil,
+      permit.allowsFill(hash: hash, in: transaction),
+      try transaction.allowsFill(content, in: record.space!, since: permit.begun)
+    else { return false }
+    try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+    return true
+  }
+
+  /// The results of a batch, and the requests whose keys may have another entry or none after the
+  /// transaction, because it evicted the entries that it had stored, or changed them for another process:
+  /// no memory tier may contain their values.
   private struct BatchResult {
     let results: [WriteRequest.Result]
-    let evicted: Set<Int>
-  }
+    private(set) var replaced: Set<Int> = []
 
-  /// Returns the requests whose keys may have no entry after the transaction, because it evicted the
-  /// entries that it had stored: no memory tier may contain their values.
-  private func evicted(
-    from batch: [WriteRequest], in transaction: borrowing StoreTransaction
-  ) -> Set<Int> {
-    var positions: Set<Int> = []
-    if transaction.evictedOwn.isEmpty { return positions }
-    for (position, record) in batch.enumerated() {
-      guard let space = record.space else { continue }
-      if transaction.evictedOwn.contains(space.hash(of: record.key, in: transaction.generation)) {
-        positions.insert(position)
+    init(
+      _ results: [WriteRequest.Result], of batch: [WriteRequest],
+      in transaction: borrowing StoreTransaction
+    ) {
+      self.results = results
+      if transaction.replacedOwn.isEmpty { return }
+      for (position, record) in batch.enumerated() {
+        guard let hash = record.space?.hash(of: record.key, in: transaction.generation) else {
+          continue
+        }
+        if transaction.replacedOwn.contains(hash) { replaced.insert(position) }
       }
     }
-    return positions
   }
 
   /// Stores the result of each request of the batch (W5). Of several requests for one key, only the
@@ -180,7 +185,7 @@ extension StoreCore {
   private func complete(_ batch: [WriteRequest], _ result: BatchResult) {
     let results = result.results
     if batch.count == 1 {
-      batch[0].finish(results[0], isFinal: result.evicted.isEmpty)
+      batch[0].finish(results[0], isFinal: result.replaced.isEmpty)
       notifyCallers(batch)
       return
     }
@@ -190,7 +195,8 @@ extension StoreCore {
       for index in batch.indices.reversed() {
         guard let space = batch[index].space else { continue }
         switch (batch[index].kind, results[index]) {
-        case (.fill, .done(_, false)), (.alter, .done(_, false)): continue
+        case (.fill, .done(_, false)), (.alter, .done(_, false)), (.increment, .done(_, false)):
+          continue
         default: break
         }
         let key = WriteQueue.PendingKey(space: space.name, key: batch[index].key)
@@ -199,9 +205,15 @@ extension StoreCore {
     }
     for index in batch.indices {
       batch[index].finish(
-        results[index], isFinal: isFinal[index] && !result.evicted.contains(index))
+        results[index], isFinal: isFinal[index] && !result.replaced.contains(index))
     }
     notifyCallers(batch)
+  }
+
+  /// Completes a request that is not in the queue and that another process has executed.
+  func complete(_ record: WriteRequest, _ result: WriteRequest.Result) {
+    record.finish(result)
+    notifyCallers([record])
   }
 
   /// Removes the requests from the queue and notifies their callers. Each request has its result

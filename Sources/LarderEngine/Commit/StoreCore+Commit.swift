@@ -51,9 +51,14 @@ extension StoreCore {
   package func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64) {
-    let timing = start(.commit)
-    // Declared first, so that the measured time includes the release of the process writer lock.
-    defer { timing?.end() }
+    guard let monitors else { return try runTransaction(in: generation, body) }
+    return try monitors.runCommit { try runTransaction(in: generation, body) }
+  }
+
+  @inline(__always)
+  private func runTransaction<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, commitVersion: UInt64) {
     if generation.keeper != nil, generation.table.hasFailedSync {
       // After a failed sync the contents of the disk are unknown: copy everything to new files.
       try copyGeneration(generation)
@@ -63,7 +68,11 @@ extension StoreCore {
     defer { generation.releaseProcessWriterLock() }
     if generation.isClosing { throw EngineSignal.generationChanged }
     try takeTicket(in: generation)
-    defer { generation.table.releaseTicket(process: generation.process) }
+    generation.table.beginWriting(process: generation.process)
+    defer {
+      generation.table.endWriting(process: generation.process)
+      generation.table.releaseTicket(process: generation.process)
+    }
     let inside = SharedTableLayout.insideCount - 1
     generation.table.markInsideLMDB(process: generation.process, index: inside, true)
     defer { generation.table.markInsideLMDB(process: generation.process, index: inside, false) }
@@ -106,15 +115,19 @@ extension StoreCore {
       let checksFileStatus = try announce(commitVersion, in: generation)
       var context = try StoreTransaction(
         transaction, in: generation, commitVersion: commitVersion, now: now)
+      if monitors != nil { context.writtenSpaces = [] }
       let result = try body(&context)
       try context.requireNoFailure()
       guard context.hasChanges else {
         context.publishEarliestExpiry()
+        // No overflow was committed either: the owners of offers execute them.
+        generation.table.settleOffers(commitVersion: commitVersion, isEnd: false)
         return (result, commitVersion)
       }
       try context.removeShareOfExpired()
       try context.finish()
       context.queues?.publish()
+      monitors?.note(context)
       try stamp(context, in: generation)
       let remaining = PostCommitWork(context, commitVersion: commitVersion)
       try commit(context)
@@ -151,16 +164,18 @@ extension StoreCore {
       }
       table.raiseDataBytes(to: size)
     }
+    // Before the publication: a computation that begins after it waits for this transaction.
+    try markDirty(generation)
     let hasMissedStamps = table.lastStamped < commitVersion &- 1
     if hasMissedStamps { table.raiseFloor(to: commitVersion) }
     if table.lastStamped >= commitVersion { table.earliestExpiry = 0 }  // X3, `ExpirySweep.swift`
     table.announceWriter(commitVersion: commitVersion)
+    table.settleOffers(commitVersion: commitVersion, isEnd: false)  // O4
     table.settleRemovals(before: commitVersion)
     // This runs after the publication: a lease that is not visible here belongs to a process that
     // reads this commit version, and whose snapshot contains the commit without stamps.
     if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
     try fault(throwing: .afterWriterLabel)
-    try markDirty(generation)
     try generation.keeper?.pin(for: commitVersion &- generation.versionBase, in: generation)
     return checksFileStatus
   }
@@ -238,7 +253,9 @@ extension StoreCore {
   ) throws {
     let table = generation.table
     table.publishRemovals(of: remaining.commitVersion)
+    table.settleOffers(commitVersion: remaining.commitVersion, isEnd: true)  // O3
     // LMDB's lock is free: the next writer does not wait for the rest.
+    table.countCommitTime(process: generation.process)
     table.releaseTicket(process: generation.process)
     // Stored now and not with the next commit, so that a truncation after this commit is detected.
     if checksFileStatus || generation.hasReservedMore, let status = generation.dataStatus {
@@ -250,22 +267,31 @@ extension StoreCore {
       }
     }
     remaining.publish(in: generation)
-    if remaining.changesData, !hasWritten.load(ordering: .relaxed) {
+    noteCommit(changesData: remaining.changesData, in: table)
+    try requireSuccession(of: generation)
+    fault(.beforeWake)
+    table.advanceWakeWord()
+  }
+
+  /// Records that this process has written, and starts its thread: whose ticks sync the store to the disk
+  /// when it is idle, and remove expired entries.
+  func noteCommit(changesData: Bool, in table: SharedTable) {
+    if changesData, !hasWritten.load(ordering: .relaxed) {
       hasWritten.store(true, ordering: .relaxed)
     }
-    // The worker's ticks sync the store to the disk when it is idle, and remove expired entries.
     if !worker.hasStarted, options.durability != .durable || table.hasExpiringEntries {
       worker.start(self)
     }
-    if table.isFenced, !table.isSuperseded {
-      if options.durability == .cache { throw EngineSignal.generationChanged }
-      throw StoreError(
-        .outcomeUnknown, during: "commit", path: directory.path,
-        "The store switched generations during the commit; the outcome is unknown. "
-          + "Read the value to see whether it was stored.")
-    }
-    fault(.beforeWake)
-    table.advanceWakeWord()
+  }
+
+  /// Checks after a commit that the next generation, if there is one already, contains it.
+  func requireSuccession(of generation: Generation) throws {
+    guard generation.table.isFenced, !generation.table.isSuperseded else { return }
+    if options.durability == .cache { throw EngineSignal.generationChanged }
+    throw StoreError(
+      .outcomeUnknown, during: "commit", path: directory.path,
+      "The store switched generations during the commit; the outcome is unknown. "
+        + "Read the value to see whether it was stored.")
   }
 
   /// Throws what an error of LMDB means for the transaction. Damage fences the generation.

@@ -36,8 +36,13 @@ extension StoreCore {
   package func submit(_ record: WriteRequest) throws(StoreError) -> WriteRequest.Result {
     // One limit for the whole call: the wait for its result, for leadership, and as the leader.
     let deadline = Clocks.deadline(after: options.writeTimeout)
+    // A monitor that writes to the store it observes would wait for its own thread.
+    if leader.load(ordering: .relaxed) == OSThread.token {
+      throw .insideTransaction(path: directory.path)
+    }
     let generation = try checkCaller()
     try check(record, generation)
+    if let monitors { record.setOrigin(monitors.origin()) }
     if let event = enqueue(record) {
       try wait(for: record, event, until: deadline)
     } else {
@@ -83,8 +88,11 @@ extension StoreCore {
   package func enqueueWriteBehind(_ record: WriteRequest) throws(StoreError) {
     let generation = try checkCaller()
     try check(record, generation)
+    if let monitors { record.setOrigin(monitors.origin()) }
     let slot = record.space.map { StampSlot(hash: $0.hash(of: record.key, in: generation)) }
     var deadline: UInt64?
+    var wait: RunningWait?
+    defer { wait?.end() }
     while true {
       let room: Event? = queue.state.withLock { state in
         if record.isWriteBehind,
@@ -109,9 +117,16 @@ extension StoreCore {
       worker.wake(self)
       let end = deadline ?? Clocks.deadline(after: options.writeTimeout)
       deadline = end
+      if wait == nil {
+        wait = monitors.begin(MonitoredWait(.backpressure, holder: writer(in: generation)))
+      }
       room.wait(nanoseconds: 100_000_000)
       let now = try self.generation()
-      if Clocks.monotonicNanoseconds() >= end { throw writerStalled(by: writer(in: now)) }
+      if Clocks.monotonicNanoseconds() >= end {
+        let error = writerStalled(by: writer(in: now))
+        wait?.end(error)
+        throw error
+      }
     }
     // The generation may have changed in the meantime: then the counted slot belongs to the old
     // generation.
@@ -255,7 +270,7 @@ extension StoreCore {
   private func run(_ body: @Sendable (StoreCore) -> Void, of head: WriteRequest) {
     // A request that its caller withdrew after its time limit is not run.
     guard queue.state.withLock({ $0.removeHead(head) }) else { return }
-    body(self)
+    if let monitors { monitors.runExclusive(head.origin) { body(self) } } else { body(self) }
     head.finish(.done(commitVersion: 0, changed: true))
     head.announce()
   }

@@ -78,6 +78,7 @@ extension StoreTransaction {
   @discardableResult
   mutating func remove(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws -> Bool {
     generation.table.sample(hash, .remove)
+    noteWrite(in: space)
     return try removeEntry(key, hash: hash, in: space)?.wasVisible ?? false
   }
 
@@ -110,7 +111,7 @@ extension StoreTransaction {
     let staying = items.filter { item in !leaving.contains { $0.offset == item.offset } }
     for item in leaving {
       try noteRemoval(item, hash: hash, cause)
-      if cause == .evicted, item.header.commitVersion == commitVersion { evictedOwn.insert(hash) }
+      if cause == .evicted, item.header.commitVersion == commitVersion { replacedOwn.insert(hash) }
       try account(removing: item.header)
       try removeMember(item.header, hash: hash, staying: staying)
       if let chunks = item.chunks {

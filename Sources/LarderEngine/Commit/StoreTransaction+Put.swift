@@ -12,6 +12,7 @@ extension StoreTransaction {
     _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
   ) throws {
     let place = KeyPlace(key: key, hash: hash, number: try number(of: space))
+    noteWrite(in: space)
     guard try putEntry(content, place, in: space) else { return }
     noteSet(key, namespace: place.number, isAbsent: content.isAbsent)
   }
@@ -24,6 +25,7 @@ extension StoreTransaction {
     _ content: EntryContent, _ place: KeyPlace, in space: NamespaceHandle
   ) throws -> Bool {
     let (key, hash, number) = (place.key, place.hash, place.number)
+    try requireRoom(forBytes: key.bytes.count + content.payload.count)
     puts += 1
     generation.table.sample(hash, .put)
     writing = number

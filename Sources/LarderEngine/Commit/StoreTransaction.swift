@@ -60,6 +60,8 @@ public struct StoreTransaction: ~Copyable {
   var changes: ChangeWriter?
   /// The number of removals by tag.
   var tagRemovals: UInt32 = 0
+  /// The namespaces of entries that were written or removed, if the store has monitors.
+  var writtenSpaces: [NamespaceHandle]?
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
   /// Whether pinned entries are stored beyond their share of the budget.
   var exceedsPinLimit = false
@@ -71,8 +73,13 @@ public struct StoreTransaction: ~Copyable {
   /// Whether LMDB has something to commit even if the counters are unchanged.
   var hasWrittenEntries = false
   package var evicted: UInt64 = 0
-  /// The hashes of entries that the transaction stored and evicted again.
-  var evictedOwn: Set<UInt64> = []
+  /// The hashes of entries that the transaction may have stored and then evicted, or changed for another
+  /// process.
+  var replacedOwn: Set<UInt64> = []
+  /// The pages that a full disk has left, if the transaction must leave some of them.
+  var room: DiskRoom?
+  /// The claimed offers that are not executed yet.
+  var offers: [ClaimedOffer] = []
   /// Whether an eviction may still find entries that this transaction did not store.
   var sparesOwn = true
   /// The namespace of the entry that is stored now, or zero.
@@ -166,6 +173,19 @@ public struct StoreTransaction: ~Copyable {
   }
 
   // MARK: Namespaces
+
+  /// Records a namespace for the monitors of the store.
+  @inline(__always)
+  mutating func noteWrite(in space: NamespaceHandle) {
+    if writtenSpaces != nil { addWritten(space) }
+  }
+
+  @inline(never)
+  private mutating func addWritten(_ space: NamespaceHandle) {
+    guard writtenSpaces!.count < 64, !writtenSpaces!.contains(where: { $0.name == space.name })
+    else { return }
+    writtenSpaces!.append(space)
+  }
 
   /// Returns the namespace with a name.
   mutating func space(named name: String) throws(StoreError) -> NamespaceHandle {

@@ -90,7 +90,11 @@ extension StoreCore {
     maintenance.withLock { $0 }?(self)
     checkpointIfIdle()
     if options.sweepsWhenIdle { sweepExpired(in: generation) }
-    if needsNoOpCommit.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
+    // A writer that is stopped after its stamps would also stop this commit, and the closing of the store
+    // would wait for it.
+    if generation.livingWriter ?? generation.process == generation.process,
+      needsNoOpCommit.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive
+    {
       do { try enqueueWriteBehind(WriteRequest(.commitNoOp)) } catch { report(error) }
     }
   }

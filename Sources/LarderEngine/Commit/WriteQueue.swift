@@ -68,6 +68,18 @@ final class WriteQueue: Sendable {
       return true
     }
 
+    /// Removes and returns the first request, if it is an increment and the only request.
+    mutating func takeSoleIncrement() -> WriteRequest? {
+      guard count == 1, let head, !head.isWriteBehind, case .increment = head.kind else {
+        return nil
+      }
+      _ = removeHead(head)
+      return head
+    }
+
+    /// Queues a request again, before all others.
+    mutating func putBack(_ record: WriteRequest) { records.insert(record, at: 0) }
+
     /// Whether the first request is a closure of an asynchronous caller.
     var isHeadForWorker: Bool {
       guard let head, case .exclusive = head.kind else { return false }

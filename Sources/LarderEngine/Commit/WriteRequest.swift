@@ -23,6 +23,9 @@ package final class WriteRequest: Sendable {
     /// code, may run again from the beginning, and returns whether it has changed anything. `bytes` is
     /// the size of the value that it stores, as far as it is known.
     case alter(bytes: Int, @Sendable (inout StoreTransaction) throws -> Bool)
+    /// Adds a number to the integer of the key, and sets the outcome or an error of the decision. Another
+    /// process may execute it.
+    case increment(CounterIncrement, CounterIncrement.Box)
     /// Completes after every request that was queued earlier.
     case barrier
     /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
@@ -60,7 +63,14 @@ package final class WriteRequest: Sendable {
   // properties below are final.
   private let status = Atomic<UInt64>(0)
   private let isChange = Atomic<Bool>(true)
-  private let failure = Mutex<StoreError?>(nil)
+  private let details = Mutex<Details>(Details())
+
+  /// The properties that few requests have.
+  private struct Details {
+    var failure: StoreError?
+    /// The contexts of the task that queued the request, if the store has monitors.
+    var origin: WriteOrigin?
+  }
   // Stored before the commit version in `status`, by the thread that stores that.
   private let incarnation = Atomic<UInt64>(0)
 
@@ -99,6 +109,8 @@ package final class WriteRequest: Sendable {
     default: weight = 256 + key.bytes.count
     }
   }
+
+  var isIncrement: Bool { if case .increment = kind { true } else { false } }
 
   // MARK: State for readers of this process
 
@@ -142,6 +154,13 @@ package final class WriteRequest: Sendable {
     incarnation.load(ordering: .relaxed) == generation.incarnation
   }
 
+  // MARK: Origin
+
+  var origin: WriteOrigin? { details.withLock { $0.origin } }
+
+  /// Records the contexts of the task that queues the request, before it is queued.
+  func setOrigin(_ origin: WriteOrigin?) { details.withLock { $0.origin = origin } }
+
   // MARK: Result
 
   var isDone: Bool { status.load(ordering: .acquiring) & 7 >= WriteRequest.committed }
@@ -151,7 +170,7 @@ package final class WriteRequest: Sendable {
     let status = status.load(ordering: .acquiring)
     switch status & 7 {
     case 0, 1: return nil
-    case WriteRequest.failed: return failure.withLock { $0 }.map { .failed($0) }
+    case WriteRequest.failed: return details.withLock { $0.failure }.map { .failed($0) }
     default: return .done(commitVersion: status >> 3, changed: isChange.load(ordering: .relaxed))
     }
   }
@@ -185,7 +204,7 @@ package final class WriteRequest: Sendable {
       let phase = isFinal ? WriteRequest.committed : WriteRequest.superseded
       status.store(commitVersion << 3 | phase, ordering: .releasing)
     case .failed(let error):
-      failure.withLock { $0 = error }
+      details.withLock { $0.failure = error }
       status.store(WriteRequest.failed, ordering: .releasing)
     }
   }

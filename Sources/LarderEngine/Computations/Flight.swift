@@ -167,6 +167,11 @@ package final class Flight<Value: Sendable>: Sendable, CalledFlight {
 
   var callers: Int { state.withLock { $0.callers } }
 
+  /// The process that computes the key, or `nil` if it is not known.
+  var process: Int32? {
+    state.withLock { $0.isElsewhere ? $0.holder : ProcessIdentity.pid }
+  }
+
   var isUnwanted: Bool { state.withLock { $0.callers == 0 } }
 
   // MARK: For callers

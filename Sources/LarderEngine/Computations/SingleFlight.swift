@@ -48,7 +48,7 @@ extension StoreCore {
       throw error
     }
     let lease = generation.table.takeLease(
-      hash: hash, namespace: space.number(in: generation), process: generation.process)
+      hash: hash, namespace: space.number(in: generation), process: generation.process, key: key)
     // A writer that published its commit version before the lease was registered may not have read
     // the lease. Once a snapshot contains its transaction, every later snapshot does.
     var newestAllowed: UInt64?
@@ -56,11 +56,12 @@ extension StoreCore {
     var tries = 0
     do {
       try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
+      // Later writers read the lease.
+      let writer = generation.table.writerVersion
       while true {
         // If no process holds the ticket, the newest transaction has ended, perhaps without a
         // commit.
         let isOver = generation.table.ticketHolder == nil
-        let writer = generation.table.writerVersion
         let snapshot = try generation.withSnapshot { $0.commitVersion }
         begun = snapshot
         if isOver || snapshot >= writer {
@@ -68,8 +69,8 @@ extension StoreCore {
           break
         }
         tries += 1
-        if tries > 10 {
-          // The writer was killed or is stopped: use the stamp as the limit instead.
+        if tries > 50 || tries > 10 && !isRunning(writerOf: generation) {
+          // The writer was killed or is stopped, or lasts: use the stamp as the limit instead.
           newestAllowed = snapshot
           break
         }
@@ -89,6 +90,12 @@ extension StoreCore {
         generation: generation.incarnation, lease: lease, newestAllowed: newestAllowed,
         begun: begun),
       hash: hash, table: generation.table)
+  }
+
+  /// Whether the writer is alive and not stopped. On a busy machine its transaction can last many times as
+  /// long as it runs.
+  private func isRunning(writerOf generation: Generation) -> Bool {
+    generation.livingWriter != nil && !ProcessIdentity.isStopped(writer(in: generation))
   }
 
   /// Returns whether another process computes the key now. The answer may be stale on return.
@@ -149,6 +156,11 @@ extension StoreCore {
   }
 }
 
+extension StoreCore {
+  /// The number of tasks that wait for a commit of another process now. For tests.
+  package var waitingForCommits: Int { sleepers.count }
+}
+
 /// The tasks of this process that wait for another process's commit; one thread sleeps for all of
 /// them.
 final class CommitWaiters: Sendable {
@@ -159,6 +171,8 @@ final class CommitWaiters: Sendable {
 
   private let state = Mutex(State())
   static let sleepNanoseconds: Int64 = 5_000_000
+
+  var count: Int { state.withLock { $0.waiting.count } }
 
   func add(_ continuation: CheckedContinuation<Void, Never>, core: StoreCore) {
     let mustStart = state.withLock { state in

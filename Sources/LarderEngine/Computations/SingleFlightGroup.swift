@@ -40,6 +40,8 @@ package final class SingleFlightGroup: Sendable {
     package var mayBeNil = false
     /// Whether a flight of another caller whose result may be none can give the result.
     package var joinsAny = true
+    /// The monitors of the store, and the key as they get it.
+    package var monitors: (all: StoreMonitors, key: @Sendable () -> MonitoredKey)?
 
     package init(
       _ key: EncodedKey, in space: String, timeout: Duration,
@@ -106,8 +108,14 @@ package final class SingleFlightGroup: Sendable {
       }
       flight.run(task)
     }
-    if !isNew { call.onWait?() }
-    return try await flight.wait(for: call, isFirst: isNew)
+    if isNew { return try await flight.wait(for: call, isFirst: true) }
+    call.onWait?()
+    let monitors = call.monitors?.all
+    return try await monitors.waiting(
+      MonitoredWait(.computation, holder: flight.process, key: call.monitors?.key())
+    ) {
+      try await flight.wait(for: call, isFirst: false)
+    }
   }
 
   /// Starts a flight in the background, unless the key has one.

@@ -61,7 +61,7 @@ extension LockFile {
   }
 
   /// Returns the process of the first request that holds something in a slot. Needs no ticket.
-  private func holder(of slot: Int) -> LockProcess? {
+  func holder(of slot: Int) -> LockProcess? {
     for request in list(slot) ?? [] {
       let state = state(request).state
       guard state == .held || state == .granted else { continue }

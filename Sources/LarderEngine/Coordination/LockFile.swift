@@ -54,8 +54,29 @@ final class LockFile: Sendable {
     owner = try Self.enter(file, words)
   }
 
+  /// The id of a process that only observes: it has no owner slot.
+  private static let observer = UInt64.max
+
+  /// Copies an existing file, for ``status()`` alone: the copy changes no more, and neither does the
+  /// file.
+  /// - Returns: `nil` for a file without a header, which no process has used: the next one writes it.
+  init?(observing file: OwnedFile) throws(SystemError) {
+    path = file.path
+    self.file = file
+    clock = .system
+    identity = try file.status.identity
+    guard let version = LockFileLayout.version(of: try file.read(count: 48, at: 0)) else {
+      return nil
+    }
+    guard version == LockFileLayout.version else {
+      throw SystemError(errno: SystemError.inputOutput, operation: "read", path: path)
+    }
+    words = try SharedWords(copying: file, count: Layout.fileSize)
+    owner = Self.observer
+  }
+
   deinit {
-    if ForkGuard.isForkedChild { return }
+    if ForkGuard.isForkedChild || owner == Self.observer { return }
     for request in idle.withLock({ $0 }) { disown(request) }
     words.store(0, at: Layout.owner(ownNumber))
   }

@@ -49,6 +49,14 @@ final class LockFileReference: Sendable {
   }
 }
 
+extension LockFile {
+  /// Returns the description of a wait for monitors.
+  func monitored(_ call: LockCall, _ pending: PendingLock) -> MonitoredWait {
+    MonitoredWait(
+      .lock(call.key.kind), holder: holder(of: pending.slot)?.pid, name: call.key.text)
+  }
+}
+
 extension SharedStore {
   func lockCall(
     _ key: LockKey, _ mode: LockMode, _ parameters: (UInt64, UInt64) = (0, 0),
@@ -62,10 +70,15 @@ extension SharedStore {
   /// Acquires something, and blocks the thread until then.
   func acquire(_ call: LockCall) throws -> LockGrant {
     while true {
-      let file = try openCore("lock").locks.file()
+      let core = try openCore("lock")
+      let file = try core.locks.file()
       switch try file.begin(call, mayWait: true) {
       case .granted(let grant): return grant
-      case .queued(let pending): if let grant = try file.wait(for: pending, call) { return grant }
+      case .queued(let pending):
+        let grant = try core.monitors.waiting(file.monitored(call, pending)) {
+          try file.wait(for: pending, call)
+        }
+        if let grant { return grant }
       case .busy: break
       }
     }
@@ -75,7 +88,8 @@ extension SharedStore {
   func acquire(_ call: LockCall) async throws -> LockGrant {
     while true {
       try Task.checkCancellation()
-      let file = try openCore("lock").locks.file()
+      let core = try openCore("lock")
+      let file = try core.locks.file()
       var begun = try file.begin(call, mayWait: false)
       if case .busy = begun {
         begun = try await BackgroundExecutor.shared.run { try file.begin(call, mayWait: true) }
@@ -83,7 +97,10 @@ extension SharedStore {
       switch begun {
       case .granted(let grant): return grant
       case .queued(let pending):
-        if let grant = try await file.waits.wait(for: pending, call, in: file) { return grant }
+        let grant = try await core.monitors.waiting(file.monitored(call, pending)) {
+          try await file.waits.wait(for: pending, call, in: file)
+        }
+        if let grant { return grant }
       case .busy: break
       }
     }

@@ -30,7 +30,7 @@ public struct LockKind: RawRepresentable, Hashable, Sendable, CustomStringConver
   public static let barrier = LockKind(rawValue: "barrier")
 
   /// The kinds in the order of their stored codes, which start at one.
-  private static let stored: [LockKind] = [
+  package static let all: [LockKind] = [
     .lock, .readWriteLock, .semaphore, .tokenBucket, .slidingWindow, .leader, .barrier,
   ]
 
@@ -54,10 +54,10 @@ public struct LockKind: RawRepresentable, Hashable, Sendable, CustomStringConver
   }
 
   init?(code: UInt8) {
-    guard (1...UInt8(Self.stored.count)).contains(code) else { return nil }
-    self = Self.stored[Int(code) - 1]
+    guard (1...UInt8(Self.all.count)).contains(code) else { return nil }
+    self = Self.all[Int(code) - 1]
   }
 
   /// The code in the file `locks`.
-  var code: UInt8 { UInt8(Self.stored.firstIndex(of: self)! + 1) }
+  var code: UInt8 { UInt8(Self.all.firstIndex(of: self)! + 1) }
 }

@@ -134,9 +134,9 @@ extension StoreCore {
   }
 
   private func synchronize(_ generation: Generation, _ keeper: CheckpointCoordinator) throws {
-    let timing = start(.sync)
-    defer { timing?.end() }
+    let start = monitors == nil ? 0 : Clocks.monotonicNanoseconds()
     try keeper.synchronize(generation)
+    monitors?.endSync(start)
   }
 
   /// Changes the interval for every process.

@@ -218,7 +218,9 @@ extension StoreCore {
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.resolveInterruptedCompaction()
       if generation.table.isFenced { throw EngineSignal.generationChanged }
-      generation.table.announceWriter(commitVersion: generation.versionBase &+ transaction.id)
+      let commitVersion = generation.versionBase &+ transaction.id
+      generation.table.announceWriter(commitVersion: commitVersion)
+      generation.table.settleOffers(commitVersion: commitVersion, isEnd: false)  // O4
       let builder = GenerationBuilder(directory: directory, options: options)
       do {
         // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.

@@ -85,6 +85,8 @@ extension StoreCore {
   package func lookup(
     _ key: EncodedKey, in space: NamespaceHandle, known: UInt64 = 0, includesKept: Bool = false
   ) throws -> Lookup {
+    let start = beginRead()
+    defer { if start != 0 { endRead(start) } }
     let generation = try generation()
     let ((hash, number), found) = key.bytes.withRawSpan { bytes in
       let (hash, number) = place(of: key.tag, bytes, in: space, generation)
@@ -120,6 +122,8 @@ extension StoreCore {
   /// key of them if the location cache has the entry.
   func payload(ofText text: String, in space: NamespaceHandle) throws -> [UInt8]? {
     guard pending.isEmpty else { return try payload(of: EncodedKey(text), in: space) }
+    let start = beginRead()
+    defer { if start != 0 { endRead(start) } }
     let tag = KeyTag.text.rawValue
     let generation = try generation()
     let ((hash, number), found) = text.withUTF8Span { bytes in
@@ -132,6 +136,16 @@ extension StoreCore {
     return try Self.payload(
       of: lookup(EncodedKey(text), in: space, .init(), at: (generation, hash, number)), in: space)
   }
+
+  /// Returns the time at which a read begins, or zero if no monitor times it.
+  @inline(__always)
+  private func beginRead() -> UInt64 {
+    guard let monitors else { return 0 }
+    return monitors.beginRead()
+  }
+
+  @inline(never)
+  private func endRead(_ start: UInt64) { monitors?.endRead(start) }
 
   private static func payload(of lookup: Lookup, in space: NamespaceHandle) throws -> [UInt8]? {
     switch lookup.outcome {

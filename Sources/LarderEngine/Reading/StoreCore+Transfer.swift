@@ -133,7 +133,7 @@ extension StoreCore {
     _ entries: [ExportedEntry], keepsExisting: Bool = false
   ) throws -> ImportResult {
     var spaces: [String: NamespaceHandle] = [:]
-    var puts: [(index: Int, space: NamespaceHandle, key: EncodedKey, content: EntryContent)] = []
+    var puts: [Put] = []
     var invalidName: ImportResult.Rejection?
     puts.reserveCapacity(entries.count)
     for (index, entry) in entries.enumerated() where entry.expires > now {
@@ -155,41 +155,24 @@ extension StoreCore {
     let batch = puts
     let refusal = invalidName
     return try runExclusively { core in
-      try core.withGeneration { generation in
-        var imported = ImportResult(stored: 0, refusal: refusal)
-        _ = try core.transact(in: generation) { transaction in
-          imported = ImportResult(stored: 0, refusal: refusal)
-          let hashes = batch.map { $0.space.hash(of: $0.key, in: generation) }
-          var chosen: [Int] = []
-          chosen.reserveCapacity(batch.count)
-          for (index, put) in batch.enumerated() {
-            if let error = transaction.refusal(of: put.content, for: put.key) {
-              // A rejected entry that would not be stored anyway does not end the import.
-              if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
-                continue
-              }
-              imported.refusal = ImportResult.Rejection(index: put.index, error: error)
-              break
-            }
-            chosen.append(index)
-          }
-          // Entries are written in the order of the tree: neighbours share pages.
-          chosen.sort { hashes[$0] < hashes[$1] }
-          for index in chosen {
-            let put = batch[index]
-            if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
-              continue
-            }
-            imported.stored += 1
-            try transaction.put(put.content, forKey: put.key, hash: hashes[index], in: put.space)
-          }
+      try core.makingDiskRoom { attempt in
+        try core.withGeneration { generation in
+          let imported = try core.transact(in: generation) { transaction in
+            core.limitRoom(of: &transaction, attempt)
+            return try transaction.store(batch, refusal, keepsExisting: keepsExisting)
+          }.result
+          generation.count(.sets, by: UInt64(imported.stored))
+          return imported
         }
-        generation.count(.sets, by: UInt64(imported.stored))
-        return imported
       }
     }
   }
 }
+
+/// An entry of a batch, by its index.
+private typealias Put = (
+  index: Int, space: NamespaceHandle, key: EncodedKey, content: EntryContent
+)
 
 /// The result of the import of a batch.
 package struct ImportResult: Sendable {
@@ -207,6 +190,34 @@ package struct ImportResult: Sendable {
 }
 
 extension StoreTransaction {
+  /// Stores the entries of a batch up to the first rejected one.
+  fileprivate mutating func store(
+    _ batch: [Put], _ refusal: ImportResult.Rejection?, keepsExisting: Bool
+  ) throws -> ImportResult {
+    var imported = ImportResult(stored: 0, refusal: refusal)
+    let hashes = batch.map { $0.space.hash(of: $0.key, in: generation) }
+    var chosen: [Int] = []
+    chosen.reserveCapacity(batch.count)
+    for (index, put) in batch.enumerated() {
+      if let error = self.refusal(of: put.content, for: put.key) {
+        // A rejected entry that would not be stored anyway does not end the import.
+        if keepsExisting, try has(put.key, hash: hashes[index], in: put.space) { continue }
+        imported.refusal = ImportResult.Rejection(index: put.index, error: error)
+        break
+      }
+      chosen.append(index)
+    }
+    // Entries are written in the order of the tree: neighbours share pages.
+    chosen.sort { hashes[$0] < hashes[$1] }
+    for index in chosen {
+      let put = batch[index]
+      if keepsExisting, try has(put.key, hash: hashes[index], in: put.space) { continue }
+      imported.stored += 1
+      try self.put(put.content, forKey: put.key, hash: hashes[index], in: put.space)
+    }
+    return imported
+  }
+
   /// Returns whether a key has a visible entry.
   fileprivate mutating func has(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws
     -> Bool

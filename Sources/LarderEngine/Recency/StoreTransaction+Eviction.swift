@@ -57,6 +57,9 @@ extension StoreTransaction {
   ///
   /// - Throws: ``StoreError/Code/valueTooLarge`` if no entries are left that may be evicted.
   package mutating func makeRoomForObjects() throws {
+    if totals.objectBytes > storedTotals.objectBytes {
+      try requireRoom(forBytes: Int(clamping: totals.objectBytes - storedTotals.objectBytes))
+    }
     guard isOver(adding: 0, entries: 0, countsEntries: false),
       totals.charged > storedTotals.charged
     else { return }
@@ -156,6 +159,14 @@ extension StoreTransaction {
       removed += count
       emptyRounds = count == 0 ? emptyRounds + 1 : 0
     }
+  }
+
+  /// Evicts neighbours that fill about as many pages, at most an eighth of the entries.
+  mutating func evictNeighbours(pages: Int) throws {
+    let average = max(Int(clamping: totals.bytes / max(totals.entries, 1)), 64)
+    let eighth = Int(clamping: totals.entries / 8)
+    // Expirations and tags of many small entries are on as many other pages.
+    try evictNeighbours(max(min(pages * 4096 / average, eighth, 1000), 1))
   }
 
   /// Evicts neighbours regardless of their recency: that touches few pages and frees whole ones.

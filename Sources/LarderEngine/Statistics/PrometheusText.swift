@@ -19,15 +19,37 @@ extension StoreStatistics {
     for measure in StoreMetric.all where !measure.isOfProcess {
       let samples = measure.samples(self)
       if samples.isEmpty { continue }
-      text += "# HELP \(measure.name) \(Self.escaped(measure.help, quotes: false))\n"
-      text += "# TYPE \(measure.name) \(measure.kind.rawValue)\n"
+      text += PrometheusText.header(measure.name, measure.help, kind: measure.kind.rawValue)
       for sample in samples {
-        let labels = [StoreMetric.Label("store", path)] + sample.labels
-        let list = labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }
-        text += "\(measure.name){\(list.joined(separator: ","))} \(sample.value)\n"
+        let labels = PrometheusText.labels([StoreMetric.Label("store", path)] + sample.labels)
+        text += "\(measure.name)\(labels) \(sample.value)\n"
       }
     }
     return text
+  }
+}
+
+/// The parts of Prometheus' text format.
+package enum PrometheusText {
+  /// Returns the lines before the samples of a metric.
+  package static func header(_ name: String, _ help: String, kind: String) -> String {
+    "# HELP \(name) \(escaped(help, quotes: false))\n# TYPE \(name) \(kind)\n"
+  }
+
+  /// Returns labels in braces.
+  package static func labels(_ labels: [StoreMetric.Label]) -> String {
+    let list = labels.map { "\($0.name)=\"\(escaped($0.value, quotes: true))\"" }
+    return "{\(list.joined(separator: ","))}"
+  }
+
+  /// Returns nanoseconds as seconds, without rounding.
+  package static func seconds(_ nanoseconds: UInt64) -> String {
+    let (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+    if rest == 0 { return "\(seconds)" }
+    let digits = "\(rest)"
+    var fraction = String(repeating: "0", count: 9 - digits.count) + digits
+    while fraction.last == "0" { fraction.removeLast() }
+    return "\(seconds).\(fraction)"
   }
 
   /// Escapes a text for the format: a backslash before backslashes and, in labels, quotes; no line

@@ -182,15 +182,8 @@ extension Generation {
       environment.oldestReader.map { ($0, environment.information) }
     }
     guard let (oldest, information) = found else { return nil }
-    var reader = oldest
-    let snapshot = information.lastTransaction &- UInt64(reader.transactionsBehind)
+    let snapshot = information.lastTransaction &- UInt64(oldest.transactionsBehind)
     let pages = try withSnapshot { try $0.transaction.pagesFreed(after: snapshot) }
-    reader.pinnedBytes = pages.multipliedReportingOverflow(by: information.pageSize).partialValue
-    reader.isStopped = ProcessIdentity.isStopped(reader.pid)
-    let now = Clocks.wallMilliseconds()
-    let process = (0..<table.shape.processSlots).first { table.pid(process: $0) == reader.pid }
-    reader.duration = process.flatMap { table.readingMilliseconds(process: $0, now: now) }
-      .map { .milliseconds($0) }
-    return reader
+    return described(oldest, pages: pages, pageSize: information.pageSize)
   }
 }

@@ -32,6 +32,10 @@ extension Mutant {
   static var lockGrantsTwice: Mutant { Mutant("lockGrantsTwice") }
   static var lockTokenRepeats: Mutant { Mutant("lockTokenRepeats") }
 
+  // Offered increments of a killed writer: all count as executed; none does.
+  static var offersCountAsDone: Mutant { Mutant("offersCountAsDone") }
+  static var offersCountAsRefused: Mutant { Mutant("offersCountAsRefused") }
+
   // Relaxed stores, tested by the power cut: the snapshot of the checkpoint is not pinned; it is
   // recorded before it is synced.
   static var recordUnpinned: Mutant { Mutant("recordUnpinned") }

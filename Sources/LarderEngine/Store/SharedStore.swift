@@ -309,12 +309,15 @@ extension StoreCore {
     bodyThread.store(OSThread.token, ordering: .relaxed)
     defer { bodyThread.store(0, ordering: .relaxed) }
     do {
-      return try withGeneration { generation in
-        try transact(in: generation) { transaction in
-          let result = try body(&transaction)
-          if !transaction.touchedSlots.isEmpty { generation.count(.sets) }
-          return result
-        }.result
+      return try makingDiskRoom(repeatsErrors: false) { attempt in
+        try withGeneration { generation in
+          try transact(in: generation) { transaction in
+            limitRoom(of: &transaction, attempt)
+            let result = try body(&transaction)
+            if !transaction.touchedSlots.isEmpty { generation.count(.sets) }
+            return result
+          }.result
+        }
       }
     } catch let error as StoreError {
       throw error

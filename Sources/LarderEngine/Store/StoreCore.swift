@@ -49,6 +49,8 @@ package final class StoreCore: Sendable {
   private let switchLock = Mutex<Void>(())
   let notices: DeferredCallbacks
   let followers = GenerationFollowers()
+  /// The monitors of slow operations, or `nil` if the options have none.
+  package let monitors: StoreMonitors?
   /// The thread of the commit leader, or zero.
   let leader = Atomic<UInt64>(0)
   /// The time at which the commit leader stops waiting for writers of other processes, in
@@ -75,6 +77,7 @@ package final class StoreCore: Sendable {
     self.identity = root.identity
     rootDirectory = root.directory
     self.options = options
+    monitors = StoreMonitors(options, path: generation.directory.path)
     self.current = Mutex(generation)
     self.pending = queue.pending
     self.leases = LeaseLockFile(directory: generation.directory)

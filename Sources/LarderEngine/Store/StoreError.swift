@@ -244,7 +244,8 @@ extension StoreError {
         + "fetch before the closure.")
   }
 
-  private static func storageFull(
+  /// Returns the error of a write for which there is no space.
+  static func storageFull(
     during operation: String, path: String?, errorNumber: Int32, detail: String
   ) -> StoreError {
     StoreError(

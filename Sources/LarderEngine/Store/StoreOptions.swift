@@ -182,9 +182,9 @@ public struct StoreOptions: Sendable {
   /// once, gets the error from then on, so running processes never erase in turns.
   public var erasesOnSchemaChange = false
 
-  /// A closure that is called with the duration of operations. `StoreOptions.recordingTimings()` of
-  /// LarderMetrics sets it.
-  package var onTiming: TimingHandler?
+  /// Closures that create the monitors of a store, from its path. LarderMetrics and LarderTracing add
+  /// them.
+  package var monitors: [@Sendable (_ path: String) -> any StoreMonitor] = []
 
   /// The time without a commit after which a `.cache` or `.relaxed` store is synced to the disk, or
   /// `nil` for never.

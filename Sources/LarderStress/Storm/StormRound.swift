@@ -143,7 +143,7 @@ struct StormRound {
     }
     let history = try HistoryLog.operations(in: path + "/histories")
     if !plan.mayVanish {
-      found += Linearizability.violations(in: history).prefix(5).map { "registers: \($0)" }
+      found += Linearizability.violations(searching: history).prefix(5).map { "registers: \($0)" }
     }
     totals.violations += found.map { "round \(number): \($0)" }
     say(

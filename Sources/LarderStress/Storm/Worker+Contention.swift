@@ -65,6 +65,7 @@ extension Worker {
 
   /// Compacts, verifies, lists and counts, as an operator does while other processes work.
   func maintain() -> [Operation] {
+    var cursor: ChangeCursor?
     func operation(_ weight: Int, _ step: @escaping () throws -> Void) -> Operation {
       Operation(weight) {
         try step()
@@ -77,6 +78,30 @@ extension Worker {
       operation(1) { _ = try self.kept.keys() },
       operation(1) { _ = try self.store.removeExpired() },
       operation(plan.compacts ? 4 : 5) { try self.checkBudget() },
+      operation(2) { try self.followChanges(&cursor) },
     ]
+  }
+
+  /// Reads the changes since the last call. Commits come once each and in their order, and those of a gap
+  /// do not come.
+  private func followChanges(_ cursor: inout ChangeCursor?) throws {
+    guard var place = cursor else {
+      cursor = try store.changeCursor()
+      return
+    }
+    for event in try store.recentChanges(since: place) {
+      switch event {
+      case .commit(let changes, let next):
+        if next.commitVersion <= place.commitVersion || changes.isEmpty {
+          violation("commit \(next.commitVersion) was reported after \(place.commitVersion)")
+        }
+      case .gap(let from, let to, let next):
+        if from <= place.commitVersion || to < from || next.commitVersion < to {
+          violation("gap from \(from) to \(to) was reported after \(place.commitVersion)")
+        }
+      }
+      place = event.cursor
+    }
+    cursor = place
   }
 }

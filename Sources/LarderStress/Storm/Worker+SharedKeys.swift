@@ -20,8 +20,9 @@ struct Computed: Codable, Sendable, OracleValue {
 extension Worker {
   // MARK: Single flight
 
-  /// Computes under single flight. A source has a version; a process that changes it removes the
-  /// computed value, and every later read returns a newer one.
+  /// Computes under single flight, and refreshes. A source has a version; a process that changes it
+  /// removes the computed value, and every later read returns a newer one, also where an expired value
+  /// could be served.
   func computeSingleFlight() -> [Operation] {
     let cache = PersistentCache<Int, Computed>(storage: store, namespace: "flights")
     return [
@@ -33,7 +34,15 @@ extension Worker {
       Operation(3) {
         let key = OracleRegion.flights.keys.randomElement()!
         let before = self.expectation(.flights, key)
-        let value = try await cache.value(forKey: key) { self.compute(key) }
+        let value =
+          if key % 2 == 0 {
+            try await cache.value(forKey: key) { self.compute(key) }
+          } else {
+            try await cache.value(
+              forKey: key, expires: .after(.milliseconds(Int64.random(in: 1...50))),
+              refresh: Refresh(staleFor: .seconds(60), staleIfError: .seconds(60), early: 1)
+            ) { self.compute(key) }
+          }
         self.judge(value, key, of: .flights, before)
       },
     ]
@@ -116,43 +125,23 @@ extension Worker {
 
   static let registerCount = 6
 
-  /// Reads and writes keys that other processes write too. The parent checks the histories.
+  /// Reads and changes keys that other processes change too. The parent checks the histories.
   func register() throws -> [Operation] {
     let cache = PersistentCache<String, UInt64>(
       storage: store, namespace: "registers", options: plan.cacheOptions(slot))
-    let log = try HistoryLog(directory: directory + "/histories", capacity: 1 << 16)
+    let log = try HistoryLog(directory: directory + "/histories", capacity: 1 << 14)
     let pid = UInt64(ProcessIdentity.pid)
     var count: UInt64 = 0
-    func operation(_ weight: Int, _ step: @escaping (Int) throws -> Void) -> Operation {
-      Operation(weight) {
+    return [
+      Operation(1) {
         // Memory hits would fill the log too fast: some reads go to the store.
         if Int.random(in: 0..<8) == 0 { cache.clearMemoryCache() }
-        try step(Int.random(in: 0..<Worker.registerCount))
-      }
-    }
-    return [
-      operation(1) { key in
+        let key = Int.random(in: 0..<Worker.registerCount)
         count += 1
-        let value = pid << 32 | count
-        guard let entry = log.begin(.write, key: UInt64(key), value: value) else {
-          return self.rest(milliseconds: 10)
-        }
-        // An error leaves the entry open: the outcome of the write is unknown.
-        try cache.setValue(value, forKey: "register \(key)")
-        log.end(entry)
-      },
-      operation(3) { key in
-        guard let entry = log.begin(.read, key: UInt64(key)) else {
-          return self.rest(milliseconds: 10)
-        }
-        do {
-          let value = try cache.value(forKey: "register \(key)")
-          log.end(entry, value: value ?? Linearizability.initialValue)
-        } catch {
-          log.discard(entry)
-          throw error
-        }
-      },
+        let isLogged = try RegisterChange.run(
+          UInt64(key), "register \(key)", writing: pid << 40 | count << 16, in: cache, log)
+        if !isLogged { self.rest(milliseconds: 10) }
+      }
     ]
   }
 }

@@ -1,0 +1,49 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderCoding
+import LarderEngine
+
+/// A process that holds an old snapshot, as all commands show it.
+struct ReaderLine {
+  let pid: Int32
+  let isStopped: Bool
+  let seconds: Int?
+  let commitsBehind: Int
+  let pinnedBytes: Int
+
+  init(_ reader: StoreStatistics.Reader) {
+    (pid, isStopped, pinnedBytes) = (reader.pid, reader.isStopped, reader.pinnedBytes)
+    commitsBehind = reader.transactionsBehind
+    seconds = reader.duration.map { Int($0.components.seconds) }
+  }
+
+  init(_ reader: StoreObservation.Reader, pageSize: Int) {
+    (pid, isStopped, commitsBehind) = (reader.pid, reader.isStopped, reader.commitsBehind)
+    seconds = reader.milliseconds.map { Int($0 / 1000) }
+    pinnedBytes = reader.pinnedPages.multipliedReportingOverflow(by: pageSize).partialValue
+  }
+
+  var text: String {
+    var text = "process \(pid)" + (isStopped ? " (stopped)" : "")
+    if let seconds { text += ", for \(seconds) s" }
+    return text + ", \(TextLayout.grouped(commitsBehind)) commits behind, keeps "
+      + "\(ByteCount(bytes: pinnedBytes)) from being used again"
+  }
+
+  var fields: [(String, CBORValue)] {
+    [
+      ("pid", CBORValue(Int(pid))), ("stopped", .boolean(isStopped)),
+      ("commitsBehind", CBORValue(commitsBehind)),
+      ("seconds", seconds.map { CBORValue($0) } ?? .null), ("pinnedBytes", CBORValue(pinnedBytes)),
+    ]
+  }
+
+  /// The action that releases the pages.
+  var advice: String {
+    isStopped
+      ? "Resume process \(pid) (kill -CONT \(pid)) or terminate it."
+      : "Wait until the read of process \(pid) ends, or terminate the process."
+  }
+}
