@@ -34,8 +34,11 @@ struct StressThumb: Storable, StressPayload {
     tags = StressItem.tags(sequence)
     check = Self.check(write)
     padding = Self.padding(
-      sequence, size ?? (sequence % 31 == 0 ? 40_000 : Int(sequence % 400)))
+      sequence, size ?? (sequence % 31 == 0 ? 40_000 : Self.smallSize(sequence)))
   }
+
+  /// Returns a size of which the budget has room for more objects than its count permits.
+  static func smallSize(_ sequence: UInt64) -> Int { Int(sequence % 400) }
 
   var storedKey: Int { id }
   var hasOwnProperties: Bool {

@@ -59,7 +59,11 @@ extension Worker {
 
   private func saveBounded(_ keys: [Int], _ objects: ObjectStore) throws {
     let writes = board.issue(keys, of: .bounded)
-    try objects.save(writes.map { StressThumb($0) })
+    // Between a read of the favourite and the commit of that worker, other workers commit. Four large
+    // objects of them are the whole budget, and evict the favourite by right.
+    let isSmall = plan.judgesRecency
+    try objects.save(
+      writes.map { StressThumb($0, size: isSmall ? StressThumb.smallSize($0.sequence) : nil) })
     board.acknowledge(writes, of: .bounded)
   }
 
