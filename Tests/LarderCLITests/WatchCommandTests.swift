@@ -35,6 +35,14 @@ import Testing
       let rest = try tool.output("watch", "a", "--since", next, "--count", "1")
       #expect(rest.hasPrefix("removed\ta\tprocess "))
 
+      // The log has the beginning of a long key.
+      let (long, place) = (String(repeating: "k", count: 300), try store.changeCursor())
+      for key in [long, "k"] { _ = try tool.output("set", key, "1") }
+      _ = try tool.output("remove", long)
+      let found = try tool.output("watch", long, "--since", place.description, "--count", "2")
+      #expect(found.split(separator: "\n").map { $0.prefix(6) } == ["set\tkk", "remove"])
+      #expect(try tool.run("explain", long).output.contains("It was removed by process "))
+
       let watcher = try TestExecutable.tool.start(["watch", "live", "--store", tool.store])
       // It may begin after a change; one of these comes after its beginning.
       try eventually("a change is printed", within: .seconds(600)) {

@@ -107,7 +107,7 @@ struct WatchCommand: AsyncParsableCommand {
   private func isWanted(_ change: StoreChange) -> Bool {
     if let namespace, let changed = change.namespace, changed != namespace { return false }
     let isOfMany = [.cleared, .untagged].contains(change.kind)
-    return key == nil || isOfMany || change.keyText == key
+    return isOfMany || key.map { change.concerns(keyText: $0) } ?? true
   }
 
   private func print(_ line: Line) {

@@ -70,13 +70,21 @@ public struct StoreChange: Sendable, Hashable {
     commitVersion = record.commitVersion
     isKeyCut = change.isKeyCut
     keyTag = change.keyTag
-    keyBytes = change.isKeyCut || [.cleared, .untagged].contains(kind) ? nil : change.key
+    keyBytes = [.cleared, .untagged].contains(kind) ? nil : change.key
   }
 
-  /// Returns whether this is a change of a key, or one that has removed it together with others.
+  /// Returns whether this is a change of a key, or one that has removed it together with others. Of a
+  /// longer key than the log records, every change of a key with the same beginning is one.
   package func concerns(_ key: EncodedKey, in namespace: String) -> Bool {
     if kind == .cleared { return self.namespace == namespace }
-    return self.namespace == namespace && keyTag == key.tag && keyBytes == key.bytes
+    guard self.namespace == namespace, keyTag == key.tag, let keyBytes else { return false }
+    return isKeyCut ? key.bytes.starts(with: keyBytes) : keyBytes == key.bytes
+  }
+
+  /// Returns whether this is a change of the key that `larder list` shows as a text; see
+  /// ``concerns(_:in:)``.
+  package func concerns(keyText text: String) -> Bool {
+    isKeyCut ? text.hasPrefix(keyText.dropLast()) : text == keyText
   }
 
   /// Returns the key.
@@ -84,7 +92,7 @@ public struct StoreChange: Sendable, Hashable {
   /// - Returns: `nil` if the key is of another type or has more than 256 bytes, and for changes of many
   ///   keys.
   public func key<Key: DecodableCacheKey>(as type: Key.Type = Key.self) -> Key? {
-    guard keyTag == Key.keyTag.rawValue, let keyBytes else { return nil }
+    guard keyTag == Key.keyTag.rawValue, !isKeyCut, let keyBytes else { return nil }
     return Key(keyBytes: keyBytes)
   }
 }
