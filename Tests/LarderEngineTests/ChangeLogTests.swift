@@ -241,6 +241,29 @@ import Testing
     #expect(found == ["set 1", "removed 1", "untagged t", "cleared"])
   }
 
+  @Test func `A wait for changes ends with one, at its timeout, or when the store closes`() throws {
+    let store = try SharedStore(at: path)
+    let other = try SharedStore(at: path)
+    let start = try store.changeCursor()
+    #expect(try store.recentChanges(since: start, timeout: .milliseconds(20)) == [])
+    let waiting = JoinableThread { try? store.recentChanges(since: start, timeout: .seconds(300)) }
+    try other.setBytes([1], forKey: 1)
+    let events = try #require(waiting.join())
+    #expect(texts(events) == [["set /1"]])
+    let end = events[0].cursor
+    let closing = JoinableThread { () -> StoreError.Code? in
+      do {
+        _ = try store.recentChanges(since: end, timeout: .seconds(300))
+        return nil
+      } catch {
+        return (error as? StoreError)?.code
+      }
+    }
+    store.close()
+    #expect(closing.join() == .closed)
+    _ = other
+  }
+
   @Test func `Closing the handle ends its iterations`() async throws {
     let store = try SharedStore(at: path)
     let other = try SharedStore(at: path)

@@ -84,6 +84,45 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A thread that waits for changes has every commit of killed writers`() throws {
+    let ground = try StoreFixture()
+    let store = ground.store
+    try store.setChangeLog(commits: 1_000_000)
+    let start = try store.changeCursor()
+    let reader = JoinableThread { () -> [String] in
+      var (keys, cursor) = ([String](), start)
+      do {
+        while keys.last != "end" {
+          let events = try store.recentChanges(since: cursor, timeout: .seconds(300))
+          guard let last = events.last else { return keys + ["nothing"] }
+          cursor = last.cursor
+          for event in events {
+            guard case .commit(let changes, _) = event else { return keys + ["gap"] }
+            keys += changes.map(\.keyText)
+          }
+        }
+      } catch {
+        keys.append("\(error)")
+      }
+      return keys
+    }
+    for round in 0..<6 {
+      let peer = try ground.peer()
+      try peer.send("announce \(round)")
+      let before = try store.statistics().entries
+      try eventually("more entries") { try store.statistics().entries >= before + 50 }
+      peer.kill()
+      _ = try peer.wait()
+    }
+    try store.setBytes([1], forKey: "end")
+    let keys = reader.join()
+    let stored = try PersistentCache<String, String>(storage: store).keys()
+    #expect(keys.count == stored.count)
+    #expect(Set(keys) == Set(stored))
+    #expect(try store.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `A commit of another process is read by its token`() async throws {
     let ground = try StoreFixture()
     let peer = try ground.peer()

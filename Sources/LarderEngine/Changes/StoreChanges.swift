@@ -58,18 +58,48 @@ extension SharedStore {
     return StoreChanges(store: self, start: start)
   }
 
-  /// Returns committed changes after a place without waiting for others.
+  /// Returns committed changes after a place, and blocks the thread until there is one or the timeout
+  /// passes.
+  ///
+  /// A program of threads follows a store with it; the woken thread is the one that reads, so it has a
+  /// change sooner than a task that waits in ``changes(since:)``.
+  ///
+  /// ```swift
+  /// var cursor = try store.changeCursor()
+  /// while true {
+  ///   for event in try store.recentChanges(since: cursor, timeout: .seconds(30)) {
+  ///     print(event)
+  ///     cursor = event.cursor
+  ///   }
+  /// }
+  /// ```
   ///
   /// - Parameters:
   ///   - cursor: The place after which the changes begin.
   ///   - limit: The most events.
+  ///   - timeout: The longest wait for the first event; zero means no wait. While nothing changes, the
+  ///     thread wakes once a second.
   /// - Returns: The events, none if there are no later changes.
-  /// - Throws: ``StoreError``, as ``changes(since:)``.
-  public func recentChanges(since cursor: ChangeCursor, limit: Int = 1000) throws -> [ChangeEvent] {
-    let core = try openCore("changes")
-    try core.beginChangeLog()
-    try core.requireOwn(cursor)
-    return try core.changes(after: cursor, limit: limit).events
+  /// - Throws: ``StoreError``, as ``changes(since:)``; ``StoreError/Code/closed`` within a second if the
+  ///   store is closed during the wait. `CancellationError` within a second.
+  public func recentChanges(
+    since cursor: ChangeCursor, limit: Int = 1000, timeout: Duration = .zero
+  ) throws -> [ChangeEvent] {
+    let end = Clocks.deadline(after: timeout)
+    while true {
+      let core = try openCore("changes")
+      try core.beginChangeLog()
+      try core.requireOwn(cursor)
+      // Read before the log: a commit in between ends the wait at once.
+      let mark = try core.observationMark()
+      let generation = try core.generation()
+      let events = try core.changes(after: cursor, limit: limit).events
+      let left = StoreCore.nanoseconds(until: end)
+      if !events.isEmpty || left == 0 { return events }
+      try Task.checkCancellation()
+      generation.table.sleep(
+        whileWakeWordIs: mark, nanoseconds: min(Int64(clamping: left), 1_000_000_000))
+    }
   }
 
   /// Sets the number of commits that the change log remembers at least, for all processes. Its present

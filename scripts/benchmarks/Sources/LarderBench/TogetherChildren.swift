@@ -16,6 +16,9 @@ enum TogetherChildren {
     case "listen":
       endWithInput()
       try await listen(path)
+    case "follow":
+      endWithInput()
+      try follow(path)
     case "subscribe":
       endWithInput()
       subscribe(path)
@@ -45,14 +48,30 @@ enum TogetherChildren {
     let names = try store.namespace("feed")
     let changes = try store.changes()
     Child.say("ready")
-    for try await event in changes {
-      let now = bench_now()
-      guard case .commit(let list, _) = event, let text = list[0].key(as: String.self),
-        let begun = UInt64(text)
-      else { throw BenchFailure("no change of a key") }
-      guard try names.bytes(forKey: text) == [1] else { throw BenchFailure("no value") }
-      Child.say("\(now - begun)")
+    for try await event in changes { try report(event, names) }
+  }
+
+  private static func follow(_ path: String) throws {
+    let store = try SharedStore(at: path)
+    let names = try store.namespace("feed")
+    var cursor = try store.changeCursor()
+    _ = try store.recentChanges(since: cursor)
+    Child.say("ready")
+    while true {
+      for event in try store.recentChanges(since: cursor, timeout: .seconds(60)) {
+        try report(event, names)
+        cursor = event.cursor
+      }
     }
+  }
+
+  private static func report(_ event: ChangeEvent, _ names: StoreNamespace) throws {
+    let now = bench_now()
+    guard case .commit(let list, _) = event, let text = list[0].key(as: String.self),
+      let begun = UInt64(text)
+    else { throw BenchFailure("no change of a key") }
+    guard try names.bytes(forKey: text) == [1] else { throw BenchFailure("no value") }
+    Child.say("\(now - begun)")
   }
 
   private static func subscribe(_ socket: String) {

@@ -22,11 +22,20 @@ struct TogetherFigures {
 
   // MARK: Changes
 
-  /// From the moment before a write to that at which an iterator of another process has the event.
+  /// From the moment before a write to that at which another process has the event: a thread that
+  /// blocks, as the subscriber of Redis does, and a task that iterates.
   func delivery() throws -> [Figure] {
-    let store = try SharedStore(at: path("delivery"))
+    let publishing = try redis.map { try redisDelivery($0, count: isQuick ? 450 : 4950) } ?? [0]
+    return try deliveryFigures("follow", "delivery", publishing)
+      + deliveryFigures("listen", "delivery_task", publishing)
+  }
+
+  private func deliveryFigures(
+    _ kind: String, _ name: String, _ publishing: [Double]
+  ) throws -> [Figure] {
+    let store = try SharedStore(at: path(name))
     defer { store.close() }
-    let listener = try child("listen", store.path)
+    let listener = try child(kind, store.path)
     guard try listener.line() == "ready" else { throw BenchFailure("no listener") }
     let names = try store.namespace("feed")
     var times: [Double] = []
@@ -40,11 +49,10 @@ struct TogetherFigures {
     }
     try listener.finish()
     let sorted = times.sorted()
-    let publishing = try redis.map { try redisDelivery($0, count: times.count) } ?? [0]
     func figure(_ id: String, _ rank: Double, _ bar: Double) -> Figure {
       func at(_ values: [Double]) -> Double { values[Int(Double(values.count - 1) * rank)] }
       return Figure(
-        id: "together.delivery_\(id)", value: at(sorted), unit: "us", bar: .atMost(bar),
+        id: "together.\(name)_\(id)", value: at(sorted), unit: "us", bar: .atMost(bar),
         own: at(sorted), rival: "Redis, SET and PUBLISH to a subscriber",
         rivalValue: at(publishing), rivalUnit: "us", spread: Rounds.quartiles(times))
     }
