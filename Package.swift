@@ -274,6 +274,14 @@ let package = Package(
   swiftLanguageModes: [.v6]
 )
 
+// The names of the test targets to build, with commas: scripts/test builds those of its storms optimised,
+// and compiling the others would take minutes.
+if let names = Context.environment["LARDER_TEST_TARGETS"]?.split(separator: ",") {
+  package.targets.removeAll { target in
+    target.type == .test && !names.contains { $0 == target.name }
+  }
+}
+
 for target in package.targets where target.type != .system {
   target.swiftSettings =
     (target.swiftSettings ?? []) + [

@@ -22,6 +22,16 @@ larder_root() {
 STRICT_BUILD="--scratch-path .build-check -Xswiftc -warnings-as-errors
   --explicit-target-dependency-import-check error"
 
+# swift build, which compiles what has changed. SwiftPM passes the traits of a package to the compiler in the
+# order of a set: without this variable it is another order in each run, and everything is compiled again.
+swift() {
+  if [ "${1:-}" = build ]; then
+    SWIFT_DETERMINISTIC_HASHING=1 command swift "$@"
+  else
+    command swift "$@"
+  fi
+}
+
 say() { printf '%s\n' "$*" >&2; }
 
 # phase TEXT: prints the phase of a long script, with the time since its start.
@@ -102,7 +112,7 @@ print_help() {
 require_swift() {
   local wanted found
   wanted=$(sed -n 's|^// swift-tools-version: *\([0-9.]*\).*|\1|p' "$(larder_root)/Package.swift")
-  if ! command -v swift >/dev/null 2>&1; then
+  if ! type -P swift >/dev/null; then
     say "There is no swift in PATH. Larder needs Swift $wanted or newer:"
     say "https://www.swift.org/install (on macOS, Xcode brings it)."
     exit "$LARDER_UNAVAILABLE"
@@ -110,7 +120,7 @@ require_swift() {
   found=$(swift --version 2>/dev/null || true)
   found=$(printf '%s\n' "$found" | sed -n 's/.*Swift version \([0-9][0-9.]*\).*/\1/p')
   if [ -z "$found" ] || ! version_is_at_least "$found" "$wanted"; then
-    say "$(command -v swift) is Swift ${found:-of an unknown version}. Larder needs $wanted or newer:"
+    say "$(type -P swift) is Swift ${found:-of an unknown version}. Larder needs $wanted or newer:"
     say "https://www.swift.org/install (on macOS, Xcode brings it)."
     exit "$LARDER_UNAVAILABLE"
   fi
