@@ -41,7 +41,9 @@ struct GetCommand: ParsableCommand {
         throw ToolError(
           "knownAbsent", "It is stored that \(key.place) has no value.", exit: Exit.negative)
       case .absent, .unchanged:
-        throw ToolError("notFound", "There is no entry for \(key.place).", exit: Exit.negative)
+        throw ToolError(
+          "notFound", "There is no entry for \(key.place)." + key.hint(in: store),
+          exit: Exit.negative)
       }
     }
   }

@@ -165,6 +165,30 @@ struct KeyArguments: ParsableArguments {
     "\"\(key)\" in " + (namespace.isEmpty ? "the unnamed namespace" : "namespace \"\(namespace)\"")
   }
 
+  /// Returns a sentence about an entry that may be meant by a key without one: the integer of its digits, or
+  /// `list`'s and `watch`'s form with the namespace in front. Empty if there is none.
+  func hint(in store: SharedStore) -> String {
+    var places = [(namespace, key)]
+    if namespace.isEmpty {
+      for slash in key.indices.lazy.filter({ key[$0] == "/" }).prefix(8) {
+        places.append((String(key[..<slash]), String(key[key.index(after: slash)...])))
+      }
+    }
+    for (name, text) in places {
+      guard let space = try? NamespaceHandle(name: name) else { continue }
+      for type in [KeyTextFormat.text, .integer] where type != keyType || name != namespace {
+        guard let (tag, bytes) = try? type.encode(text),
+          (try? store.core.contains(EncodedKey(tag: tag.rawValue, bytes: bytes), in: space)) == true
+        else { continue }
+        let options =
+          (name.isEmpty ? "" : " --namespace \(name)")
+          + (type == .text ? "" : " --key-type \(type.rawValue)")
+        return " There is one of the \(type.rawValue) \(text): try `\(text)\(options)`."
+      }
+    }
+    return ""
+  }
+
   /// The first fields of every JSON answer about one key.
   var fields: [(String, CBORValue)] {
     [("key", .text(key)), ("keyType", .text(keyType.rawValue)), ("namespace", .text(namespace))]

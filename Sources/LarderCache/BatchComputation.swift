@@ -206,7 +206,7 @@ extension PersistentCache {
       return try backend.values(for: keys)
     } catch let error as StoreError where error.code == .unreadableEntry {
       return try keys.reduce(into: [:]) { values, key in
-        values[key] = try backend.readable(key, includesKept: false).value?.value
+        values[key] = try backend.readable(key, KeyRead()).value?.value
       }
     }
   }

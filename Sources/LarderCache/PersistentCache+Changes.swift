@@ -4,6 +4,7 @@
 
 public import LarderCoding
 public import LarderEngine
+internal import Synchronization
 
 /// A change in the namespace of a cache by any process.
 public enum CacheChange<Key: Sendable>: Sendable {
@@ -38,6 +39,9 @@ extension PersistentCache where Key: DecodableCacheKey {
   /// The changes are those of ``/LarderEngine/SharedStore/changes(since:)``: each one of a committed
   /// write, in order, or a gap. Keys of other types in the namespace are left out.
   ///
+  /// The log is that of the store: while the namespace is quiet, commits of others overwrite its oldest part.
+  /// A program that restarts saves ``CacheChanges/cursor`` from time to time, not only with a change.
+  ///
   /// - Parameter cursor: The place after which the changes begin, or `nil` for the current end.
   /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store.
   public func changes(since cursor: ChangeCursor? = nil) throws -> CacheChanges<Key> {
@@ -54,12 +58,29 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
   public typealias Element = CacheChange<Key>
   public typealias Failure = any Error
 
+  /// The place that the newest iteration has reached.
+  fileprivate final class Progress: Sendable {
+    let cursor: Mutex<ChangeCursor>
+    init(_ cursor: ChangeCursor) { self.cursor = Mutex(cursor) }
+  }
+
   let base: StoreChanges
   let namespace: String
+  private let progress: Progress
+
+  init(base: StoreChanges, namespace: String) {
+    self.base = base
+    self.namespace = namespace
+    progress = Progress(base.start)
+  }
+
+  /// A place after all changes that an iteration of this sequence has delivered, except for the last one
+  /// until the next is requested. Commits of other namespaces advance it as well.
+  public var cursor: ChangeCursor { progress.cursor.withLock { $0 } }
 
   /// Begins an iteration.
   public func makeAsyncIterator() -> AsyncIterator {
-    AsyncIterator(base: base.makeAsyncIterator(), namespace: namespace, before: base.start)
+    AsyncIterator(base: base, namespace: namespace, progress)
   }
 
   /// An iterator that waits for the next change.
@@ -68,11 +89,13 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
     private let namespace: String
     private var before: ChangeCursor
     private var waiting: ArraySlice<CacheChange<Key>> = []
+    private let progress: Progress
 
-    init(base: StoreChanges.AsyncIterator, namespace: String, before: ChangeCursor) {
-      self.base = base
+    fileprivate init(base: StoreChanges, namespace: String, _ progress: Progress) {
+      self.base = base.makeAsyncIterator()
       self.namespace = namespace
-      self.before = before
+      before = base.start
+      self.progress = progress
     }
 
     /// Returns the next change, or `nil` at the end.
@@ -81,6 +104,7 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
     public mutating func next() async throws -> CacheChange<Key>? {
       while true {
         if let change = waiting.popFirst() { return change }
+        progress.cursor.withLock { [before] in $0 = before }
         guard let event = try await base.next() else { return nil }
         defer { before = event.cursor }
         guard case .commit(let changes, let end) = event else {

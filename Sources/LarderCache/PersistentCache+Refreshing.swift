@@ -30,7 +30,7 @@ extension PersistentCache {
       if refresh.early > 0, let cached = tier.loaded(key) { refreshEarly(cached, computation, key) }
       return value
     }
-    let state = try backend.readable(key, includesKept: refresh.kept > 0)
+    let state = try backend.readable(key, KeyRead(includesKept: refresh.kept > 0))
     if let loaded = state.value, loaded.expires <= tier.now {
       if refresh.servesStale(loaded.expires, at: tier.now) {
         start(computation, key, replacing: loaded, .stale)
@@ -44,7 +44,8 @@ extension PersistentCache {
       return try await flight(of: key, computation)
     } catch  where !(error is CancellationError) && refresh.staleIfError > .zero {
       // Read again: the value may have been removed or written during the computation.
-      guard let kept = try? backend.readable(key, includesKept: true).value,
+      guard
+        let kept = try? backend.readable(key, KeyRead(includesKept: true, isRepeated: true)).value,
         refresh.servesAfterError(kept.expires, at: tier.now)
       else { throw error }
       (refresh.onError ?? report)(error)

@@ -56,6 +56,17 @@ import Testing
     }
   }
 
+  @Test func `An explanation says that an expired value is kept`() async throws {
+    let directory = try TemporaryDirectory()
+    let tool = try Tool(store: directory.appending("store"))
+    let cache = PersistentCache<String, String>(storage: try SharedStore(at: tool.store))
+    let kept = Refresh(keptFor: .seconds(3600))
+    _ = try await cache.value(forKey: "a", expires: .after(.milliseconds(1)), refresh: kept) { "x" }
+    try await awaitEventually("it has expired") {
+      try tool.run("explain", "a").output.contains("It expired at ")
+    }
+  }
+
   @Test func `An explanation has the properties of an entry, and the reason why one is gone`()
     throws
   {
@@ -84,6 +95,16 @@ import Testing
       try cache.setValue("three", forKey: "a", tags: ["t"], pinned: true)
       let stored = try tool.json("explain", "a", "--namespace", "n")
       #expect(stored["tags"] as? Int == 1 && stored["pinned"] as? Bool == true)
+      let numbers = PersistentCache<Int, String>(storage: store, namespace: "n")
+      try numbers.setValue("seventeen", forKey: 17)
+      let hints = [
+        try tool.run("explain", "17", "--namespace", "n"), try tool.run("explain", "n/17"),
+      ]
+      for hint in hints {
+        #expect(hint.status == .exited(1))
+        #expect(hint.output.contains("try `17 --namespace n --key-type integer`"), "\(hint.output)")
+      }
+      #expect(try tool.run("get", "n/a").standardError.contains("try `a --namespace n`"))
       try cache.removeAll()
       let cleared = try tool.run("explain", "a", "--namespace", "n").output
       #expect(cleared.contains("Its namespace was cleared by process \(own)"), "\(cleared)")

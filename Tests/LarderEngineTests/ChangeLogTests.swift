@@ -241,6 +241,34 @@ import Testing
     #expect(found == ["set 1", "removed 1", "untagged t", "cleared"])
   }
 
+  @Test func `Commits of other namespaces advance the place of a quiet cache`() async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, String>(storage: store, namespace: "n")
+    let changes = try cache.changes()
+    let following = Task {
+      var keys: [Int] = []
+      for try await change in changes {
+        if case .key(let key, _, _) = change { keys.append(key) }
+        if keys.count == 2 { return keys }
+      }
+      return keys
+    }
+    try await cache.setValue("a", forKey: 1)
+    for key in 0..<50 { try store.setBytes([1], forKey: key) }
+    let place = try store.changeCursor()
+    try await awaitEventually("the place has advanced") { changes.cursor == place }
+    try await cache.setValue("b", forKey: 2)
+    #expect(try await following.value == [1, 2])
+    // The last change is handled when the next one is requested.
+    #expect(changes.cursor == place)
+    let again = try cache.changes(since: changes.cursor)
+    var iterator = again.makeAsyncIterator()
+    guard case .key(2, .set, _)? = try await iterator.next() else {
+      Issue.record("The change after the place is another one.")
+      return
+    }
+  }
+
   @Test func `A wait for changes ends with one, at its timeout, or when the store closes`() throws {
     let store = try SharedStore(at: path)
     let other = try SharedStore(at: path)

@@ -142,6 +142,7 @@ extension Processes {
     let holder = try ground.peer()
     #expect(try holder.ask("compute 7 theirs \(log) held") == "computing")
     try holder.stop()
+    let misses = try ground.store.statistics().misses
     for _ in 0..<2 {
       let start = ContinuousClock.now
       let error = await #expect(throws: StoreError.self) {
@@ -154,9 +155,13 @@ extension Processes {
     // A caller that is cancelled does not wait for its time.
     let patient = PersistentCache<Int, String>(storage: ground.store)
     let task = Task { try await patient.value(forKey: 7) { "mine" } }
-    try await awaitEventually("the task reads") { try ground.store.statistics().misses > 0 }
+    try await awaitEventually("the task reads") {
+      try ground.store.statistics().misses == misses + 3
+    }
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
+    // One of each call, however often it has looked for the result.
+    #expect(try ground.store.statistics().misses == misses + 3)
     holder.continue()
     try holder.send("go")
     #expect(try holder.nextLine() == "computed 1 theirs")

@@ -48,7 +48,10 @@ struct ExplainCommand: ParsableCommand {
       isStored = entry?.isAbsent == false
       let last = Array(logged.suffix(changes))
       if arguments.json { return Console.json(value(entry, last, hasLog)) }
-      show(entry, logged.last, hasLog)
+      try show(entry, hasLog) {
+        if let expired = try expired(encoded, in: store) { return expired }
+        return reason(logged.last, hasLog) + key.hint(in: store)
+      }
       for change in last.reversed() {
         Console.line("  \(Timestamp(change.time).iso)  \(change.kind) by process \(change.pid)")
       }
@@ -56,10 +59,21 @@ struct ExplainCommand: ParsableCommand {
     if !isStored { throw Exit.negative }
   }
 
-  private func show(_ entry: EntryDescription?, _ last: StoreChange?, _ hasLog: Bool) {
+  /// Returns a sentence about a value that has expired and is kept, or `nil` if there is none.
+  private func expired(_ encoded: EncodedKey, in store: SharedStore) throws -> String? {
+    let lookup = try store.core.lookup(
+      encoded, in: key.space(), includesKept: true, isRepeated: true)
+    guard case .found(let kept) = lookup.outcome else { return nil }
+    return
+      "It expired at \(Timestamp(kept.expires).iso), and is kept for callers that are served an "
+      + "expired value while it is computed again."
+  }
+
+  private func show(
+    _ entry: EntryDescription?, _ hasLog: Bool, reason: () throws -> String
+  ) rethrows {
     guard let entry else {
-      Console.line("There is no value of \(key.place). " + reason(last, hasLog))
-      return
+      return Console.line("There is no value of \(key.place). " + (try reason()))
     }
     Console.line(
       entry.isAbsent

@@ -33,7 +33,7 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// Reads what is known of a key that is not a valid memory hit, and inserts a value into the tier.
   ///
   /// - Parameter includesKept: Whether an expired value that is kept for a refresh is found as well.
-  func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>>
+  func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>>
   func values(for keys: some Sequence<Key>) throws -> [Key: Value]
   /// Returns whether a key that is not a valid memory hit has a value.
   func contains(_ key: Key) throws -> Bool
@@ -110,16 +110,16 @@ extension CacheBackend {
   }
 
   func find(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
-    try find(key, includesKept: false)
+    try find(key, KeyRead())
   }
 
   /// Reads a value that is not a valid memory hit, and inserts it into the tier.
   func load(_ key: Key) throws -> LoadedValue<Value>? { try find(key).value }
 
   /// Reads a key before it is computed: the computed value replaces an unreadable entry.
-  func readable(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
+  func readable(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
     do {
-      return try find(key, includesKept: includesKept)
+      return try find(key, read)
     } catch let error as StoreError where error.code == .unreadableEntry {
       report(error)
       return .unknown
@@ -128,7 +128,7 @@ extension CacheBackend {
 
   /// Returns the result that is stored for a key, unless it is the one that is to be replaced.
   func result(_ computation: Computation<Value>, of key: Key) throws -> Value?? {
-    let state = try readable(key, includesKept: false)
+    let state = try readable(key, KeyRead(isRepeated: true))
     if let loaded = state.value, let old = computation.replacing,
       loaded.version == old.version, loaded.expires == old.expires
     {
@@ -140,8 +140,16 @@ extension CacheBackend {
   /// Returns the expired value of a key, if the computation is interested in it.
   func oldValue(_ computation: Computation<Value>, of key: Key) throws -> LoadedValue<Value>? {
     guard computation.usesOldValue else { return nil }
-    return try readable(key, includesKept: true).value
+    return try readable(key, KeyRead(includesKept: true, isRepeated: true)).value
   }
+}
+
+/// The way in which a key is read.
+struct KeyRead {
+  /// Whether an expired value that is kept for a refresh is found as well.
+  var includesKept = false
+  /// Whether the read repeats one that was counted, as those of a call that waits for a computation do.
+  var isRepeated = false
 }
 
 /// The parts that a cache and its backend share.

@@ -41,8 +41,8 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
 
   // MARK: Reading
 
-  func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
-    let found = try read(key) ?? (includesKept ? tier.loaded(key) : nil)
+  func find(_ key: Key, _ way: KeyRead) throws -> KeyState<LoadedValue<Value>> {
+    let found = try read(key) ?? (way.includesKept ? tier.loaded(key) : nil)
     return found.map { .value($0) } ?? .unknown
   }
 

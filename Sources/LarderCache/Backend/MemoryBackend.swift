@@ -24,8 +24,8 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   func report(_ error: any Error) {}
 
-  func find(_ key: Key, includesKept: Bool) -> KeyState<LoadedValue<Value>> {
-    let found = cached(key) ?? (includesKept ? tier.loaded(key) : nil)
+  func find(_ key: Key, _ read: KeyRead) -> KeyState<LoadedValue<Value>> {
+    let found = cached(key) ?? (read.includesKept ? tier.loaded(key) : nil)
     return found.map { .value($0) } ?? .unknown
   }
 

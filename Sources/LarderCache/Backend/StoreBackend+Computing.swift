@@ -72,7 +72,7 @@ extension StoreBackend {
     MonitoredComputation(monitored(key), computation.reason) { [self] in
       let refresh = computation.refresh
       guard refresh.staleIfError > .zero,
-        let kept = try? readable(key, includesKept: true).value
+        let kept = try? readable(key, KeyRead(includesKept: true, isRepeated: true)).value
       else { return false }
       return refresh.servesAfterError(kept.expires, at: tier.now)
     }
@@ -89,7 +89,8 @@ extension StoreBackend {
     case .absent(let attributes): return try absence(encoded, attributes, core)
     case .unchanged(let attributes):
       // The bytes of the entry. If it was replaced in the meantime, the fill would be rejected.
-      let lookup = try core.lookup(encoded, in: place.space, includesKept: true)
+      let lookup = try core.lookup(
+        encoded, in: place.space, includesKept: true, isRepeated: true)
       guard case .found(let stored) = lookup.outcome, stored.commitVersion == old?.version else {
         return nil
       }

@@ -11,7 +11,7 @@ extension StoreBackend {
     return try place.core.contains(place.encoded, in: place.space)
   }
 
-  func find(_ key: Key, includesKept: Bool) throws -> KeyState<LoadedValue<Value>> {
+  func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
     let place = try open("get", key)
     if let request = place.pendingWrite, let pending = try pending(request, key, place) {
       return pending.map { .value($0) } ?? .unknown
@@ -20,7 +20,8 @@ extension StoreBackend {
     if let current = known.current { return .value(current) }
 
     let lookup = try place.core.lookup(
-      place.encoded, in: place.space, known: known.commitVersion, includesKept: includesKept)
+      place.encoded, in: place.space, known: known.commitVersion, includesKept: read.includesKept,
+      isRepeated: read.isRepeated)
     switch lookup.outcome {
     case .absent, .knownAbsent:
       removeStale(key, readVersion: lookup.readVersion)
@@ -32,7 +33,7 @@ extension StoreBackend {
       // The entry is the one that was decoded before: keep the value, advance its read version.
       if let value = revalidateUnchanged(key, lookup, known.commitVersion) { return .value(value) }
       let lookup = try place.core.lookup(
-        place.encoded, in: place.space, includesKept: includesKept)
+        place.encoded, in: place.space, includesKept: read.includesKept, isRepeated: true)
       return try state(lookup, key, place)
     case .found:
       return try state(lookup, key, place)

@@ -8,6 +8,9 @@ internal import LarderSystem
 extension SharedStore {
   /// The place after all changes that are committed now.
   ///
+  /// It does not begin the change log: what is committed after it is a gap if the store has none yet.
+  /// `changes().start` is such a place as well, and begins the log.
+  ///
   /// - Throws: ``StoreError``.
   public func changeCursor() throws -> ChangeCursor {
     let core = try openCore("changes")
@@ -65,7 +68,7 @@ extension SharedStore {
   /// change sooner than a task that waits in ``changes(since:)``.
   ///
   /// ```swift
-  /// var cursor = try store.changeCursor()
+  /// var cursor = try store.changes().start
   /// while true {
   ///   for event in try store.recentChanges(since: cursor, timeout: .seconds(30)) {
   ///     print(event)
@@ -95,7 +98,7 @@ extension SharedStore {
       let generation = try core.generation()
       let events = try core.changes(after: cursor, limit: limit).events
       let left = StoreCore.nanoseconds(until: end)
-      if !events.isEmpty || left == 0 { return events }
+      if !events.isEmpty || left == 0 || limit == 0 { return events }
       try Task.checkCancellation()
       generation.table.sleep(
         whileWakeWordIs: mark, nanoseconds: min(Int64(clamping: left), 1_000_000_000))

@@ -33,6 +33,8 @@ struct EntrySearch {
   var known: UInt64 = 0
   /// Whether an expired entry that is kept for a refresh is found as well.
   var includesKept = false
+  /// Whether the read repeats one that was counted, and is not counted itself.
+  var isRepeated = false
 }
 
 extension StoredValue {

@@ -81,9 +81,11 @@ extension StoreCore {
   ///   - known: The commit version of the entry that the caller has decoded, or zero. If it is still the
   ///     same entry, nothing is copied.
   ///   - includesKept: Whether an expired entry that is kept for a refresh is found as well.
+  ///   - isRepeated: Whether the read repeats one that was counted, and is not counted itself.
   /// - Throws: ``StoreError``.
   package func lookup(
-    _ key: EncodedKey, in space: NamespaceHandle, known: UInt64 = 0, includesKept: Bool = false
+    _ key: EncodedKey, in space: NamespaceHandle, known: UInt64 = 0, includesKept: Bool = false,
+    isRepeated: Bool = false
   ) throws -> Lookup {
     let start = beginRead()
     defer { if start != 0 { endRead(start) } }
@@ -100,7 +102,7 @@ extension StoreCore {
         outcome: .found(value), hash: hash, readVersion: readVersion, generation: generation)
     }
     return try lookup(
-      key, in: space, .init(known: known, includesKept: includesKept),
+      key, in: space, .init(known: known, includesKept: includesKept, isRepeated: isRepeated),
       at: (generation, hash, number))
   }
 
@@ -190,7 +192,7 @@ extension StoreCore {
         if newest > snapshot.commitVersion { noteUncommittedStamp() }
         return result(outcome)
       }
-      count(lookup)
+      count(lookup, search)
       return lookup
     } catch let damage as DamagedEntry {
       reportDamage(damage, key, space, last!.generation)
@@ -216,14 +218,15 @@ extension StoreCore {
     }
     return try zip(keys, lookups).map { key, found in
       guard let found else { return try lookup(key, in: space) }
-      count(found)
+      count(found, EntrySearch())
       return found
     }
   }
 
-  private func count(_ lookup: Lookup) {
+  private func count(_ lookup: Lookup, _ search: EntrySearch) {
     // Any event may happen between the read and the insert.
     fault(.beforeFill)
+    if search.isRepeated { return }
     switch lookup.outcome {
     case .found(let value):
       lookup.generation.count(.storeHits)

@@ -76,7 +76,8 @@ public struct StoreStatistics: Sendable, Hashable {
   public let storeHits: Int
   /// The number of reads that found that a key has no value.
   public let negativeHits: Int
-  /// The number of reads that found nothing.
+  /// The number of reads that found nothing. A call that waits for a computation is one, however long it
+  /// waits.
   public let misses: Int
   /// The number of entries written.
   public let sets: Int

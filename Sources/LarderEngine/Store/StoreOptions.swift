@@ -114,7 +114,8 @@ public struct StoreClock: Sendable {
 /// The options for opening a store.
 ///
 /// Durability, budgets, policy and interval are properties of the store: the process that creates the
-/// store sets them, and later processes use the stored values.
+/// store sets them, and later processes use the stored values. Only the durability has to be passed again,
+/// unless it is the default.
 public struct StoreOptions: Sendable {
   /// The guarantee for a crash of the operating system. Opening an existing store with another
   /// durability fails with ``StoreError/Code/durabilityMismatch``. If it is not set, it is `.cache`, and
@@ -144,7 +145,7 @@ public struct StoreOptions: Sendable {
   /// The maximum time that a write waits for earlier writers of this process and of others, whether
   /// or not its caller blocks a thread. Then the write fails with
   /// ``StoreError/Code/writerStalled``, and nothing is written. Queued writes by subscript wait
-  /// without limit.
+  /// without limit. 30 seconds by default.
   public var writeTimeout: Duration
   /// A closure that is called with every error for which no caller waits: errors of subscripts and
   /// of write-behind requests.
