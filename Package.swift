@@ -276,7 +276,11 @@ let package = Package(
 
 // The names of the test targets to build, with commas: scripts/test builds those of its storms optimised,
 // and compiling the others would take minutes.
-if let names = Context.environment["LARDER_TEST_TARGETS"]?.split(separator: ",") {
+if let text = Context.environment["LARDER_TEST_TARGETS"], !text.isEmpty {
+  let names = text.split(separator: ",")
+  for name in names where !package.targets.contains(where: { $0.name == name }) {
+    fatalError("LARDER_TEST_TARGETS names \(name), and there is no such target.")
+  }
   package.targets.removeAll { target in
     target.type == .test && !names.contains { $0 == target.name }
   }

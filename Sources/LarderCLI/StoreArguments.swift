@@ -178,12 +178,12 @@ struct KeyArguments: ParsableArguments {
       guard let space = try? NamespaceHandle(name: name) else { continue }
       for type in [KeyTextFormat.text, .integer] where type != keyType || name != namespace {
         guard let (tag, bytes) = try? type.encode(text),
-          (try? store.core.contains(EncodedKey(tag: tag.rawValue, bytes: bytes), in: space)) == true
+          let entry = try? store.core.description(
+            of: EncodedKey(tag: tag.rawValue, bytes: bytes), in: space), !entry.isAbsent
         else { continue }
-        let options =
-          (name.isEmpty ? "" : " --namespace \(name)")
-          + (type == .text ? "" : " --key-type \(type.rawValue)")
-        return " There is one of the \(type.rawValue) \(text): try `\(text)\(options)`."
+        let place = name.isEmpty ? "" : " in namespace \"\(name)\""
+        let option = type == .text ? "" : " (--key-type \(type.rawValue))"
+        return " There is one of the \(type.rawValue) \"\(text)\"\(place)\(option)."
       }
     }
     return ""

@@ -58,10 +58,14 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
   public typealias Element = CacheChange<Key>
   public typealias Failure = any Error
 
-  /// The place that the newest iteration has reached.
+  /// The furthest place that an iteration has reached.
   fileprivate final class Progress: Sendable {
     let cursor: Mutex<ChangeCursor>
     init(_ cursor: ChangeCursor) { self.cursor = Mutex(cursor) }
+
+    func advance(to place: ChangeCursor) {
+      cursor.withLock { if place.commitVersion > $0.commitVersion { $0 = place } }
+    }
   }
 
   let base: StoreChanges
@@ -75,7 +79,8 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
   }
 
   /// A place after all changes that an iteration of this sequence has delivered, except for the last one
-  /// until the next is requested. Commits of other namespaces advance it as well.
+  /// until the next is requested. Commits of other namespaces advance it as well. Of several iterations it
+  /// is the place of the furthest.
   public var cursor: ChangeCursor { progress.cursor.withLock { $0 } }
 
   /// Begins an iteration.
@@ -104,7 +109,7 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
     public mutating func next() async throws -> CacheChange<Key>? {
       while true {
         if let change = waiting.popFirst() { return change }
-        progress.cursor.withLock { [before] in $0 = before }
+        progress.advance(to: before)
         guard let event = try await base.next() else { return nil }
         defer { before = event.cursor }
         guard case .commit(let changes, let end) = event else {

@@ -116,12 +116,12 @@ extension Processes {
       ("offersCountAsRefused", "afterCommit:kill%0.02"),
     ])
   func `Increment storm: a rule that is broken is noticed`(mutant: String, faults: String) throws {
-    let storm = try IncrementStorm(faults: faults, mutant: mutant)
     // Whether a writer dies with offers of others in its commit depends on the scheduler.
     let seed = Seed.announce()
     var rounds: UInt64 = 0
     var outcome: IncrementStorm.Outcome
     repeat {
+      let storm = try IncrementStorm(faults: faults, mutant: mutant)
       outcome = try storm.run(kills: 50, onlyByFaults: true, seed.derived(rounds))
       rounds += 1
     } while outcome.isSound && rounds < 30

@@ -52,6 +52,10 @@ struct ExplainCommand: ParsableCommand {
         if let expired = try expired(encoded, in: store) { return expired }
         return reason(logged.last, hasLog) + key.hint(in: store)
       }
+      if last.contains(where: \.isKeyCut) {
+        Console.line(
+          "  The log has 256 bytes of a key: these may be changes of one that begins so.")
+      }
       for change in last.reversed() {
         Console.line("  \(Timestamp(change.time).iso)  \(change.kind) by process \(change.pid)")
       }
@@ -132,7 +136,7 @@ struct ExplainCommand: ParsableCommand {
             .object([
               ("kind", .text(change.kind.description)),
               ("time", .text(Timestamp(change.time).iso)), ("pid", CBORValue(Int(change.pid))),
-              ("commit", .unsigned(change.commitVersion)),
+              ("commit", .unsigned(change.commitVersion)), ("keyCut", .boolean(change.isKeyCut)),
             ])
           })
       ),

@@ -14,6 +14,7 @@ extension StoreBackend {
   func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
     let place = try open("get", key)
     if let request = place.pendingWrite, let pending = try pending(request, key, place) {
+      if pending == nil, !read.isRepeated { place.core.countMiss() }
       return pending.map { .value($0) } ?? .unknown
     }
     let known = revalidateCommitted(key, place)
@@ -33,7 +34,8 @@ extension StoreBackend {
       // The entry is the one that was decoded before: keep the value, advance its read version.
       if let value = revalidateUnchanged(key, lookup, known.commitVersion) { return .value(value) }
       let lookup = try place.core.lookup(
-        place.encoded, in: place.space, includesKept: read.includesKept, isRepeated: true)
+        place.encoded, in: place.space, includesKept: read.includesKept,
+        isRepeated: read.isRepeated)
       return try state(lookup, key, place)
     case .found:
       return try state(lookup, key, place)

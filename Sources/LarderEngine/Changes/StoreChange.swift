@@ -84,7 +84,10 @@ public struct StoreChange: Sendable, Hashable {
   /// Returns whether this is a change of the key that `larder list` shows as a text; see
   /// ``concerns(_:in:)``.
   package func concerns(keyText text: String) -> Bool {
-    isKeyCut ? text.hasPrefix(keyText.dropLast()) : text == keyText
+    guard isKeyCut else { return text == keyText }
+    // Bytes: the log may cut a text key inside a character.
+    if keyTag == KeyTag.text.rawValue, let keyBytes { return text.utf8.starts(with: keyBytes) }
+    return text.utf8.starts(with: keyText.dropLast().utf8)
   }
 
   /// Returns the key.

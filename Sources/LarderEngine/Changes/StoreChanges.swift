@@ -89,16 +89,19 @@ extension SharedStore {
     since cursor: ChangeCursor, limit: Int = 1000, timeout: Duration = .zero
   ) throws -> [ChangeEvent] {
     let end = Clocks.deadline(after: timeout)
+    // The generation whose log was begun; one that is ended during the wait stays so.
+    var begun: Generation?
     while true {
       let core = try openCore("changes")
-      try core.beginChangeLog()
-      try core.requireOwn(cursor)
       // Read before the log: a commit in between ends the wait at once.
       let mark = try core.observationMark()
       let generation = try core.generation()
+      if begun !== generation { try core.beginChangeLog() }
+      begun = generation
+      try core.requireOwn(cursor)
       let events = try core.changes(after: cursor, limit: limit).events
       let left = StoreCore.nanoseconds(until: end)
-      if !events.isEmpty || left == 0 || limit == 0 { return events }
+      if !events.isEmpty || left == 0 || limit <= 0 { return events }
       try Task.checkCancellation()
       generation.table.sleep(
         whileWakeWordIs: mark, nanoseconds: min(Int64(clamping: left), 1_000_000_000))

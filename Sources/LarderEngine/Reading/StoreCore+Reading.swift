@@ -94,7 +94,8 @@ extension StoreCore {
       let (hash, number) = place(of: key.tag, bytes, in: space, generation)
       return (
         (hash, number),
-        known == 0 ? readCachedLocation(key.tag, bytes, hash, number, in: generation) : nil
+        known == 0 && !isRepeated
+          ? readCachedLocation(key.tag, bytes, hash, number, in: generation) : nil
       )
     }
     if let (value, readVersion) = found {
@@ -195,7 +196,8 @@ extension StoreCore {
       count(lookup, search)
       return lookup
     } catch let damage as DamagedEntry {
-      reportDamage(damage, key, space, last!.generation)
+      // The read that this one repeats has reported it.
+      if !search.isRepeated { reportDamage(damage, key, space, last!.generation) }
       return last!
     }
   }
@@ -244,6 +246,9 @@ extension StoreCore {
       lookup.generation.table.sample(lookup.hash, .miss)
     }
   }
+
+  /// Counts a read that found nothing, because this process has a removal of the key in its queue.
+  package func countMiss() { (try? generation())?.count(.misses) }
 
   /// Records the use of an entry that was read from the store's file.
   @inline(__always)
