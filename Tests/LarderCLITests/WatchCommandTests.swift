@@ -110,6 +110,10 @@ import Testing
         let text = "integer \"17\" in namespace \"n\" (--key-type integer)"
         #expect(hint.output.contains(text), "\(hint.output)")
       }
+      // A hint is no use of the entry.
+      let used = try numbers.lastUse(forKey: 17)
+      _ = try tool.run("explain", "n/17")
+      #expect(try numbers.lastUse(forKey: 17) == used)
       let hint = try tool.run("get", "n/a").standardError
       #expect(hint.contains("the text \"a\" in namespace \"n\"."))
       try cache.removeAll()

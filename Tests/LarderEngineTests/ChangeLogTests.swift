@@ -274,6 +274,9 @@ import Testing
     let other = try SharedStore(at: path)
     let start = try store.changeCursor()
     #expect(try store.recentChanges(since: start, timeout: .milliseconds(20)) == [])
+    let begun = ContinuousClock.now
+    #expect(try store.recentChanges(since: start, limit: -1, timeout: .seconds(300)) == [])
+    #expect(ContinuousClock.now - begun < .seconds(200))
     let waiting = JoinableThread { try? store.recentChanges(since: start, timeout: .seconds(300)) }
     try other.setBytes([1], forKey: 1)
     let events = try #require(waiting.join())
@@ -290,6 +293,31 @@ import Testing
     store.close()
     #expect(closing.join() == .closed)
     _ = other
+  }
+
+  @Test func `Another iteration does not set the place of a cache back`() async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, String>(storage: store, namespace: "n")
+    let changes = try cache.changes()
+    try await cache.setValues((1...3).map { (key: $0, value: "a") })
+    try await cache.setValue("b", forKey: 4)
+    var iterator = changes.makeAsyncIterator()
+    for _ in 0..<4 { _ = try await iterator.next() }
+    let place = changes.cursor
+    let early = try cache.changes(since: place)
+    #expect(early.cursor == place)
+    var second = changes.makeAsyncIterator()
+    _ = try await second.next()
+    #expect(changes.cursor == place)
+  }
+
+  @Test func `A call that computes after a queued removal is one miss`() async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, String>(storage: store)
+    let before = try store.statistics().misses
+    cache[1] = nil
+    _ = try await cache.value(forKey: 1) { "x" }
+    #expect(try store.statistics().misses == before + 1)
   }
 
   @Test func `Closing the handle ends its iterations`() async throws {
