@@ -97,7 +97,8 @@ extension Processes {
     let next = try shared.nextValue(of: peers[0], key: 1, after: "none")
     #expect(next == "value new")
     shared.clock.advance(by: .seconds(61))
-    #expect(try peers[1].ask("refresh 1 newest \(shared.log)") == "value newest")
+    // In the other process the computation of the refresh may not have ended after its commit.
+    #expect(try peers[0].ask("refresh 1 newest \(shared.log)") == "value newest")
     #expect(try shared.ground.store.verify() == [])
     for peer in peers { try peer.dismiss() }
   }
