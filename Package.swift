@@ -26,6 +26,7 @@ let package = Package(
     .library(name: "LarderLogging", targets: ["LarderLogging"]),
     .library(name: "LarderMetrics", targets: ["LarderMetrics"]),
     .library(name: "LarderTracing", targets: ["LarderTracing"]),
+    .library(name: "LarderRedis", targets: ["LarderRedis"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-demo", targets: ["LarderDemo"]),
@@ -35,13 +36,14 @@ let package = Package(
   // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
   // clones none of those packages.
   traits: [
-    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Tracing", "Combine", "Macros"]),
+    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Tracing", "Combine", "Macros", "Redis"]),
     .trait(
       name: "Tools", description: "The tools larder, larder-demo, larder-stress: argument parser."),
     .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
     .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
     .trait(name: "Tracing", description: "The product LarderTracing: swift-distributed-tracing."),
     .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
+    .trait(name: "Redis", description: "The product LarderRedis: swift-nio, swift-nio-ssl."),
     .trait(name: "Macros", description: "The product LarderSchema, @Storable: swift-syntax."),
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
     // builds included; programs that import Larder compile none.
@@ -58,6 +60,9 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.2"),
+    // LarderRedis only: trait Redis.
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
   ],
   targets: [
     .systemLibrary(
@@ -139,6 +144,14 @@ let package = Package(
     .target(
       name: "LarderTracing",
       dependencies: ["LarderEngine", outside("Tracing", "swift-distributed-tracing", "Tracing")]),
+
+    // A client of Redis and Valkey.
+    .target(
+      name: "LarderRedis",
+      dependencies: [
+        outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis"),
+        outside("NIOTLS", "swift-nio", "Redis"), outside("NIOSSL", "swift-nio-ssl", "Redis"),
+      ]),
 
     // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
     .target(name: "LarderMemo", dependencies: ["LarderEngine", "LarderCoding", "LarderSystem"]),
@@ -244,6 +257,11 @@ let package = Package(
         "Larder", "LarderTracing", "LarderEngine", "LarderTesting", "LarderTestWorker",
         outside("Tracing", "swift-distributed-tracing", "Tracing"),
         outside("InMemoryTracing", "swift-distributed-tracing", "Tracing"),
+      ]),
+    .testTarget(
+      name: "LarderRedisTests",
+      dependencies: [
+        "LarderRedis", "LarderTesting", outside("NIOCore", "swift-nio", "Redis"),
       ]),
     .testTarget(
       name: "LarderProcessTests",

@@ -1,0 +1,214 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+
+/// A connection to one server of Redis or Valkey, over RESP3.
+///
+/// ```swift
+/// let connection = try await RedisConnection.connect(
+///   to: RedisConfiguration(url: "redis://localhost"))
+/// try await connection.send(RedisCommand("SET", "greeting", "Hello", "PX", 60_000))
+/// let text = try await connection.send(RedisCommand("GET", "greeting")).text
+/// await connection.close()
+/// ```
+///
+/// Any number of tasks may send at the same time; the commands go to the server at once, one after the
+/// other, and each caller gets its own reply. A command is sent once: after a timeout or a lost connection it
+/// is not repeated, because the server may have executed it. A connection that is lost stays lost; connect
+/// again.
+public final class RedisConnection: Sendable {
+  private let channel: any Channel
+  private let handler: NIOLoopBound<RedisChannelHandler>
+  private let configuration: RedisConfiguration
+
+  private init(
+    _ channel: any Channel, _ handler: NIOLoopBound<RedisChannelHandler>,
+    _ configuration: RedisConfiguration
+  ) {
+    self.channel = channel
+    self.handler = handler
+    self.configuration = configuration
+  }
+
+  deinit { channel.close(promise: nil) }
+
+  // MARK: Connecting
+
+  /// Connects to a server, with RESP3, the password and the database of the configuration.
+  ///
+  /// - Parameters:
+  ///   - configuration: The address and the options.
+  ///   - onPush: A closure that gets the messages that the server sends of its own accord, such as
+  ///     invalidations, in their order among the replies. It runs on the thread of the connection, and must
+  ///     not wait.
+  /// - Throws: ``RedisError``: ``RedisError/Code/unreachable``, ``RedisError/Code/tls``,
+  ///   ``RedisError/Code/authentication``, ``RedisError/Code/permission``,
+  ///   ``RedisError/Code/unsupportedServer``, ``RedisError/Code/timeout``. `CancellationError`.
+  public static func connect(
+    to configuration: RedisConfiguration,
+    onPush: @escaping @Sendable ([RedisValue]) -> Void = { _ in }
+  ) async throws -> RedisConnection {
+    let server = "\(configuration.address)"
+    let end = ContinuousClock.now.advanced(by: configuration.connectTimeout)
+    let connection: RedisConnection
+    do {
+      connection = try await open(configuration, onPush)
+    } catch {
+      throw RedisFailure.error(error, server, isConnecting: true)
+    }
+    do {
+      try Task.checkCancellation()
+      try await connection.greet(within: max(end - .now, .milliseconds(1)))
+      return connection
+    } catch {
+      await connection.close()
+      throw error
+    }
+  }
+
+  private static func open(
+    _ configuration: RedisConfiguration, _ onPush: @escaping @Sendable ([RedisValue]) -> Void
+  ) async throws -> RedisConnection {
+    let secure = try configuration.tls.map { ($0, try $0.context("\(configuration.address)")) }
+    let created = Created()
+    let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .connectTimeout(TimeAmount(configuration.connectTimeout))
+      .channelOption(.socketOption(.so_keepalive), value: 1)
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          let operations = channel.pipeline.syncOperations
+          if let (tls, context) = secure {
+            try operations.addHandler(tls.handler(context, configuration.address))
+          }
+          let handler = RedisChannelHandler(configuration, onPush: onPush)
+          created.handler.withLock { $0 = NIOLoopBound(handler, eventLoop: channel.eventLoop) }
+          try operations.addHandler(handler)
+        }
+      }
+    let channel: any Channel
+    switch configuration.address {
+    case .host(let host, let port):
+      channel = try await bootstrap.connect(host: host, port: port).get()
+    case .unixSocket(let path):
+      channel = try await bootstrap.connect(unixDomainSocketPath: path).get()
+    }
+    let handler = created.handler.withLock { $0! }
+    return RedisConnection(channel, handler, configuration)
+  }
+
+  /// The handler of the channel: it knows why a channel ended that is no longer there.
+  private final class Created: Sendable {
+    let handler = Mutex<NIOLoopBound<RedisChannelHandler>?>(nil)
+  }
+
+  /// Chooses RESP3, the user and the database.
+  private func greet(within timeout: Duration) async throws {
+    var arguments: [any RedisArgument] = [3]
+    if let password = configuration.password {
+      arguments += ["AUTH", configuration.user ?? "default", password]
+    }
+    arguments += ["SETNAME", configuration.name]
+    let server = "\(configuration.address)"
+    do {
+      let hello = try await send(RedisCommand("HELLO", arguments), timeout: timeout)
+      guard hello["proto"]?.integer == 3 else {
+        throw RedisError(
+          .unsupportedServer, server,
+          "The server does not speak RESP3. Use Redis 6 or newer, or Valkey.")
+      }
+      if configuration.database != 0 {
+        try await send(RedisCommand("SELECT", configuration.database), timeout: timeout)
+      }
+    } catch let error as RedisError {
+      throw explained(error)
+    }
+  }
+
+  /// Adds what an error says about the beginning of a connection.
+  private func explained(_ error: RedisError) -> RedisError {
+    let text = error.reply?.description ?? ""
+    if error.code == .command, text.contains("unknown command") {
+      return RedisError(
+        .unsupportedServer, error.server,
+        "The server answered \"\(text)\" to HELLO. Use Redis 6 or newer, or Valkey.",
+        reply: error.reply)
+    }
+    if error.code == .command, text.contains("AUTH") {
+      return RedisError(
+        .authentication, error.server,
+        "The server answered \"\(text)\". Remove the password, or set it in the server.",
+        reply: error.reply)
+    }
+    if error.code == .connectionLost, configuration.tls == nil {
+      return RedisError(
+        .connectionLost, error.server,
+        "The server closed the connection at once. If the port is one for TLS, use rediss://.")
+    }
+    return error
+  }
+
+  // MARK: Commands
+
+  /// Sends a command and returns its reply.
+  ///
+  /// - Parameters:
+  ///   - command: The command.
+  ///   - timeout: The longest wait for the reply, instead of that of the configuration.
+  /// - Returns: The reply.
+  /// - Throws: ``RedisError``; ``RedisError/Code/command`` for an error reply. `CancellationError`: the
+  ///   server executes the command nevertheless.
+  @discardableResult
+  public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws -> RedisValue {
+    let replies = try await send([command], timeout: timeout)
+    if case .error(let error) = replies[0] {
+      throw RedisError.reply(error, from: "\(configuration.address)")
+    }
+    return replies[0]
+  }
+
+  /// Sends commands at once and returns their replies, in their order.
+  ///
+  /// The server executes them one after the other; commands of other connections can come between them.
+  ///
+  /// - Parameters:
+  ///   - commands: The commands.
+  ///   - timeout: The longest wait for the last reply.
+  /// - Returns: The replies. That of a failed command is ``RedisValue/error(_:)``; the others are executed.
+  /// - Throws: ``RedisError`` if a reply is missing. `CancellationError`.
+  public func send(
+    _ commands: [RedisCommand], timeout: Duration? = nil
+  ) async throws -> [RedisValue] {
+    if commands.isEmpty { return [] }
+    try Task.checkCancellation()
+    var buffer = channel.allocator.buffer(capacity: commands.reduce(0) { $0 + $1.size })
+    for command in commands { command.write(to: &buffer) }
+    let (bytes, count) = (buffer, commands.count)
+    let limit = TimeAmount(timeout ?? configuration.timeout)
+    let loop = channel.eventLoop
+    let promise = loop.makePromise(of: [RedisValue].self)
+    let handler = handler
+    let id = NIOLoopBoundBox<UInt64>.makeBoxSendingValue(0, eventLoop: loop)
+    loop.execute { id.value = handler.value.send(bytes, count: count, within: limit, promise) }
+    return try await withTaskCancellationHandler {
+      try await promise.futureResult.get()
+    } onCancel: {
+      loop.execute { handler.value.abandon(id.value, CancellationError()) }
+    }
+  }
+
+  // MARK: The end
+
+  /// Whether commands can be sent.
+  public var isOpen: Bool { channel.isActive }
+
+  /// Closes the connection. Commands without a reply fail with ``RedisError/Code/closed``.
+  public func close() async {
+    let handler = handler
+    channel.eventLoop.execute { handler.value.close() }
+    try? await channel.closeFuture.get()
+  }
+}

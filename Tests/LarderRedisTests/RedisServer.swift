@@ -1,0 +1,111 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderRedis
+import LarderTesting
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// A redis-server of a test, on a Unix socket, without a password unless its options say so.
+final class RedisServer: Sendable {
+  static let isAvailable = search("redis-server") && search("openssl")
+
+  private static func search(_ name: String) -> Bool {
+    SearchPath.value.split(separator: ":").contains { access("\($0)/\(name)", X_OK) == 0 }
+  }
+
+  let directory: TemporaryDirectory
+  let process: ChildProcess
+  let port: Int
+
+  /// Starts a server and waits until it accepts connections.
+  ///
+  /// - Parameters:
+  ///   - options: Further options.
+  ///   - certificates: The certificates of a server that also listens at a port, with TLS.
+  ///   - hasPort: Whether a server without TLS also listens at a port.
+  init(
+    _ options: [String] = [], certificates: Certificates? = nil, hasPort: Bool = false
+  ) async throws {
+    directory = try TemporaryDirectory()
+    // Of the ports that no system gives to clients; if another process has it, the server does not start.
+    port = Int.random(in: 20_000..<32_000)
+    var words = [
+      "--port", hasPort ? "\(port)" : "0", "--unixsocket", directory.appending("socket"),
+    ]
+    if let certificates {
+      words += [
+        "--tls-port", "\(port)", "--tls-cert-file", certificates.path("server.pem"),
+        "--tls-key-file",
+        certificates.path("server.key"), "--tls-ca-cert-file", certificates.path("ca.pem"),
+      ]
+    }
+    process = try ChildProcess(
+      "redis-server",
+      words + [
+        "--save", "", "--appendonly", "no", "--dir", directory.path, "--logfile",
+        directory.appending("log"),
+      ] + options)
+    let configuration = socket
+    try await awaitEventually("the server accepts connections", within: .seconds(60)) {
+      let error = await redisError {
+        await (try RedisConnection.connect(to: configuration)).close()
+      }
+      return error?.code != .unreachable
+    }
+  }
+
+  var socket: RedisConfiguration {
+    RedisConfiguration(address: .unixSocket(path: directory.appending("socket")))
+  }
+
+  var tcp: RedisConfiguration { RedisConfiguration(address: .host("127.0.0.1", port: port)) }
+}
+
+/// An authority, and the certificates of a server and of a client.
+struct Certificates {
+  let directory: TemporaryDirectory
+
+  func path(_ name: String) -> String { directory.appending(name) }
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    let script = """
+      set -e
+      cd "$0"
+      new() { openssl req "$@" -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes; }
+      new -x509 -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
+      printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >names
+      for name in server client; do
+        new -new -subj "/CN=$name" -keyout $name.key -out $name.csr
+        openssl x509 -req -days 2 -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial \\
+          -extfile names -out $name.pem
+      done
+      """
+    let outcome = try ChildProcess.run("sh", ["-c", script, directory.path])
+    #expect(outcome.status.isSuccess, "\(outcome.standardError)")
+  }
+}
+
+/// The variable `PATH`.
+private enum SearchPath {
+  static var value: String { unsafe getenv("PATH").map { unsafe String(cString: $0) } ?? "" }
+}
+
+let needsRedis: Comment = "needs redis-server and openssl"
+
+/// Returns the error of an operation.
+func redisError(_ body: () async throws -> Void) async -> RedisError? {
+  do {
+    try await body()
+    return nil
+  } catch {
+    return error as? RedisError
+  }
+}

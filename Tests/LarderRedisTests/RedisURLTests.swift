@@ -1,0 +1,49 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderRedis
+import Testing
+
+@Suite struct RedisURLTests {
+  @Test func `Each part of a URL is an option`() throws {
+    let plain = try RedisConfiguration(url: "redis://localhost")
+    #expect(plain.address == .host("localhost", port: 6379))
+    #expect(plain.user == nil && plain.password == nil && plain.database == 0 && plain.tls == nil)
+    let full = try RedisConfiguration(url: "redis://ap%70:p%40ss%2F%3A@[::1]:7000/12")
+    #expect(full.address == .host("::1", port: 7000))
+    #expect(full.user == "app" && full.password == "p@ss/:" && full.database == 12)
+    #expect(full.description == "[::1]:7000 database 12")
+    let password = try RedisConfiguration(url: "redis://:a:b@h/")
+    #expect(password.user == nil && password.password == "a:b" && password.database == 0)
+    let socket = try RedisConfiguration(url: "redis+unix://:x@/run/redis%20a.sock?db=3")
+    #expect(socket.address == .unixSocket(path: "/run/redis a.sock"))
+    #expect(socket.password == "x" && socket.database == 3)
+    let secure = try RedisConfiguration(
+      url: "rediss://h:6380/1?ca=/a%26b.pem&cert=/c.pem&key=/k.pem&name=cache.example")
+    #expect(secure.tls?.authorities == "/a&b.pem" && secure.tls?.certificate == "/c.pem")
+    #expect(secure.tls?.key == "/k.pem" && secure.tls?.serverName == "cache.example")
+    #expect(secure.description == "h:6380 database 1 with TLS")
+  }
+
+  @Test(arguments: [
+    "localhost", "http://h", "redis://", "redis://:secret@", "redis://h:", "redis://h:0",
+    "redis://h:65536", "redis://h:+1", "redis://secret@h", "redis://h/x", "redis://h/-1",
+    "redis://h/1/2", "redis://[::1", "redis://[::1]x", "redis://:se%zzcret@h", "redis://:%00@h",
+    "redis://:secret#1@h", "redis://h?db=1", "redis://h?ca=x", "rediss://h?cert=secret",
+    "rediss://h?secret", "redis+unix://host/secret", "redis+unix://", "redis+unix:///",
+    "redis+unix:///s?db=x", "redis+cluster://h", "redis://h/99999999999999999999",
+  ])
+  func `A URL without a meaning is a typed error that has no part of a password`(url: String) {
+    let error = #expect(throws: RedisError.self) { try RedisConfiguration(url: url) }
+    #expect(error?.code == .invalidOption)
+    #expect(error?.description.contains("secret") == false)
+  }
+
+  @Test func `No description has a password`() throws {
+    let configuration = try RedisConfiguration(url: "redis://someone:hidden@h")
+    #expect(!"\(configuration)".contains("hidden") && !"\(configuration)".contains("someone"))
+    let command = RedisCommand("AUTH", "someone", "hidden")
+    #expect("\(command)" == "AUTH with 2 arguments")
+  }
+}
