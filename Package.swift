@@ -36,7 +36,9 @@ let package = Package(
   // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
   // clones none of those packages.
   traits: [
-    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Tracing", "Combine", "Macros", "Redis"]),
+    .default(enabledTraits: [
+      "Tools", "Logging", "Metrics", "Tracing", "Combine", "Macros", "Redis",
+    ]),
     .trait(
       name: "Tools", description: "The tools larder, larder-demo, larder-stress: argument parser."),
     .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
@@ -299,8 +301,24 @@ if let text = Context.environment["LARDER_TEST_TARGETS"], !text.isEmpty {
   for name in names where !package.targets.contains(where: { $0.name == name }) {
     fatalError("LARDER_TEST_TARGETS names \(name), and there is no such target.")
   }
-  package.targets.removeAll { target in
-    target.type == .test && !names.contains { $0 == target.name }
+  // Without the modules that they do not need, whose packages may not be resolved.
+  var needed: Set<String> = []
+  var open = names.map(String.init)
+  while let name = open.popLast() {
+    guard needed.insert(name).inserted else { continue }
+    for dependency in package.targets.first(where: { $0.name == name })?.dependencies ?? [] {
+      switch dependency {
+      case .targetItem(let name, _), .byNameItem(let name, _): open.append(name)
+      case .productItem: break
+      @unknown default: break
+      }
+    }
+  }
+  package.targets.removeAll { !needed.contains($0.name) }
+  package.products.removeAll { product in
+    let targets =
+      (product as? Product.Library)?.targets ?? (product as? Product.Executable)?.targets
+    return !(targets ?? []).allSatisfy(needed.contains)
   }
 }
 

@@ -187,6 +187,25 @@ want_strace() {
   say "It could not be installed from here; the tests that need it are left out."
 }
 
+# Installs redis-server, and openssl for its certificates, if they are missing and that is possible. Without
+# them, the tests of LarderRedis are skipped with a reason.
+want_redis() {
+  local missing="" program
+  for program in redis-server openssl; do
+    if ! command -v "$program" >/dev/null 2>&1; then missing="$missing $program"; fi
+  done
+  if [ -z "$missing" ]; then return 0; fi
+  say "Missing, and needed by the tests of several hosts:$missing"
+  if command -v apt-get >/dev/null 2>&1; then
+    # shellcheck disable=SC2086 # the packages are words
+    install_with_apt $missing || true
+  elif command -v brew >/dev/null 2>&1; then
+    brew install redis openssl >&2 || true
+  fi
+  if command -v redis-server >/dev/null 2>&1; then return 0; fi
+  say "redis-server could not be installed from here; the tests that need it are left out."
+}
+
 install_with_apt() {
   local become=""
   if [ "$(id -u)" != 0 ]; then

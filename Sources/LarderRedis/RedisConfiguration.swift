@@ -18,7 +18,7 @@
 ///
 /// Users, passwords and paths are percent-encoded.
 public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
-  /// Where the server listens.
+  /// The place at which a server listens.
   public enum Address: Sendable, Hashable, CustomStringConvertible {
     case host(String, port: Int)
     case unixSocket(path: String)
@@ -68,7 +68,7 @@ public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// How a server proves its identity, and how this program does.
+/// The certificates by which a server and this program prove their identity.
 public struct RedisTLS: Sendable, Hashable {
   /// A file with the certificates of authorities, in PEM; `nil` for those of the system.
   public var authorities: String?

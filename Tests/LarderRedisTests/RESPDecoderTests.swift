@@ -2,11 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import LarderRedis
 import LarderTesting
 import NIOCore
 import Testing
-
-@testable import LarderRedis
 
 @Suite(.timeLimit(.minutes(5))) struct RESPDecoderTests {
   typealias Message = RESPDecoder.Message
@@ -131,7 +130,7 @@ import Testing
       let divided = Result { try Self.decode(bytes, in: parts) }.mapError {
         $0 as! RESPDecoder.Violation
       }
-      // A double that is no number is not equal to itself.
+      // Not-a-number is not equal to itself.
       #expect("\(whole)" == "\(divided)", "\(bytes) in \(parts)")
     }
   }

@@ -141,7 +141,7 @@ struct RedisConnectionTests {
     }
     let open = try await RedisServer()
     var configuration = open.socket
-    configuration.user = "nobody"
+    configuration.user = "unknown"
     configuration.password = "hidden"
     let error = await redisError { _ = try await RedisConnection.connect(to: configuration) }
     #expect(error?.code == .authentication)
@@ -170,7 +170,7 @@ struct RedisConnectionTests {
 
   // MARK: TLS
 
-  @Test func `With TLS both sides prove who they are, and a wrong proof is a typed error`()
+  @Test func `With TLS both sides prove their identity, and a wrong proof is a typed error`()
     async throws
   {
     let (certificates, others) = (try Certificates(), try Certificates())

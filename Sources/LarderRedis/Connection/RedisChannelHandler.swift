@@ -58,7 +58,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
   private var context: ChannelHandlerContext?
   private var lastRead = NIODeadline.now()
   private var nextID: UInt64 = 0
-  /// Why the connection ends, before it has ended.
+  /// The reason of the end, before the connection has ended.
   private var failure: RedisError?
   private var isClosed = false
   /// Whether TLS has been agreed on, or is not wanted.

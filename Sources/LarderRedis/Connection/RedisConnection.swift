@@ -42,7 +42,7 @@ public final class RedisConnection: Sendable {
   ///
   /// - Parameters:
   ///   - configuration: The address and the options.
-  ///   - onPush: A closure that gets the messages that the server sends of its own accord, such as
+  ///   - onPush: A closure that gets the messages that answer no command, such as
   ///     invalidations, in their order among the replies. It runs on the thread of the connection, and must
   ///     not wait.
   /// - Throws: ``RedisError``: ``RedisError/Code/unreachable``, ``RedisError/Code/tls``,

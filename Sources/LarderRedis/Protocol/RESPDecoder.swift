@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import NIOCore
+package import NIOCore
 
 // RESP3
 //
@@ -22,30 +22,32 @@ internal import NIOCore
 // before memory is used for what a server announces.
 
 /// Decodes the bytes of a connection into values.
-struct RESPDecoder {
+package struct RESPDecoder {
   /// The most that one reply of a server may use.
-  struct Limits: Sendable {
+  package struct Limits: Sendable, Hashable {
     /// Aggregates within aggregates.
-    var depth = 16
+    package var depth = 16
     /// The elements of one aggregate.
-    var elements = 1 << 20
+    package var elements = 1 << 20
     /// The bytes of one string.
-    var string = 512 << 20
+    package var string = 512 << 20
     /// The bytes of a reply: those of its strings, and 32 for each value.
-    var reply = 1 << 30
+    package var reply = 1 << 30
     /// The bytes of a line: of a simple string, an error or a number.
-    var line = 64 << 10
+    package var line = 64 << 10
+
+    package init() {}
   }
 
   /// A complete value, and whether it answers a request.
-  enum Message: Sendable, Hashable {
+  package enum Message: Sendable, Hashable {
     case reply(RedisValue)
-    /// A message that the server sends of its own accord.
+    /// A message that answers no command.
     case push([RedisValue])
   }
 
   /// The description of bytes that are not RESP3, or more than the limits.
-  struct Violation: Error, Hashable { let reason: String }
+  package struct Violation: Error, Hashable { package let reason: String }
 
   private enum Kind { case array, set, push, map, attributes }
 
@@ -64,13 +66,13 @@ struct RESPDecoder {
   private var searched = 0
   private var used = 0
 
-  init(limits: Limits = Limits()) { self.limits = limits }
+  package init(limits: Limits = Limits()) { self.limits = limits }
 
   /// Reads the next complete value.
   ///
   /// - Returns: `nil` if more bytes are needed.
   /// - Throws: The violation; the decoder must not be used then.
-  mutating func next(_ buffer: inout ByteBuffer) throws(Violation) -> Message? {
+  package mutating func next(_ buffer: inout ByteBuffer) throws(Violation) -> Message? {
     while true {
       let value: RedisValue?
       if let (kind, length) = announced {

@@ -25,6 +25,11 @@ public indirect enum RedisValue: Sendable, Hashable {
     public let key: RedisValue
     /// The value.
     public let value: RedisValue
+
+    package init(key: RedisValue, value: RedisValue) {
+      self.key = key
+      self.value = value
+    }
   }
 
   /// The bytes of a string.
@@ -64,5 +69,5 @@ public struct RedisReplyError: Error, Sendable, Hashable, CustomStringConvertibl
   /// The first word, by which programs tell errors apart: `ERR`, `WRONGTYPE`, `MOVED`.
   public var code: Substring { description.prefix { $0 != " " } }
 
-  init(_ text: String) { description = text }
+  package init(_ text: String) { description = text }
 }
