@@ -151,6 +151,7 @@ let package = Package(
     .target(
       name: "LarderRedis",
       dependencies: [
+        "LarderCache", "LarderEngine",
         outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis"),
         outside("NIOTLS", "swift-nio", "Redis"), outside("NIOSSL", "swift-nio-ssl", "Redis"),
       ]),
@@ -263,7 +264,8 @@ let package = Package(
     .testTarget(
       name: "LarderRedisTests",
       dependencies: [
-        "LarderRedis", "LarderTesting", outside("NIOCore", "swift-nio", "Redis"),
+        "LarderRedis", "Larder", "LarderEngine", "LarderTesting",
+        outside("NIOCore", "swift-nio", "Redis"),
       ]),
     .testTarget(
       name: "LarderProcessTests",

@@ -81,10 +81,10 @@ extension StoreError {
 
 /// The texts of keys in a custom storage. The encoding is injective and in ASCII, where each letter has
 /// one form, so that no storage confuses two keys; no namespace is a prefix of another one.
-enum CustomStorageKey {
-  static func prefix(_ namespace: String) -> String { escaped(namespace.utf8) + "/" }
+package enum CustomStorageKey {
+  package static func prefix(_ namespace: String) -> String { escaped(namespace.utf8) + "/" }
 
-  static func text(_ key: EncodedKey, in namespace: String) -> String {
+  package static func text(_ key: EncodedKey, in namespace: String) -> String {
     let isText =
       key.tag == KeyTag.text.rawValue || key.tag == KeyTag.described.rawValue
     return prefix(namespace) + "\(key.tag)/"
@@ -93,7 +93,7 @@ enum CustomStorageKey {
 
   private static let digits = Array("0123456789abcdef".utf8)
 
-  private static func escaped(_ bytes: some Sequence<UInt8>) -> String {
+  package static func escaped(_ bytes: some Sequence<UInt8>) -> String {
     var result: [UInt8] = []
     for byte in bytes {
       switch byte {
@@ -102,6 +102,43 @@ enum CustomStorageKey {
       }
     }
     return String(decoding: result, as: UTF8.self)
+  }
+
+  /// Returns the namespace and the key of a text, or `nil` if it is not that of a key.
+  package static func parse(_ text: some StringProtocol) -> (namespace: String, key: EncodedKey)? {
+    let parts = text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+    guard parts.count == 3, let namespace = unescaped(parts[0]),
+      let tag = UInt8(String(decoding: parts[1], as: UTF8.self))
+    else { return nil }
+    let isText = tag == KeyTag.text.rawValue || tag == KeyTag.described.rawValue
+    guard let bytes = isText ? unescaped(parts[2]) : pairs(parts[2][...]),
+      let name = String(validating: namespace, as: UTF8.self)
+    else { return nil }
+    return (name, EncodedKey(tag: tag, bytes: bytes))
+  }
+
+  /// Returns the bytes of an escaped text, or `nil` if it is none.
+  package static func unescaped(_ text: some Sequence<UInt8>) -> [UInt8]? {
+    var result: [UInt8] = []
+    var rest = Array(text)[...]
+    while let byte = rest.popFirst() {
+      if byte != 0x25 {
+        result.append(byte)
+        continue
+      }
+      guard let value = pairs(rest.prefix(2)), value.count == 1 else { return nil }
+      result += value
+      rest = rest.dropFirst(2)
+    }
+    return result
+  }
+
+  private static func pairs(_ text: some Sequence<UInt8>) -> [UInt8]? {
+    let values = text.map { digits.firstIndex(of: $0) }
+    guard values.count % 2 == 0, !values.contains(nil) else { return nil }
+    return stride(from: 0, to: values.count, by: 2).map {
+      UInt8(values[$0]! << 4 | values[$0 + 1]!)
+    }
   }
 
   private static func hexadecimal(_ bytes: [UInt8]) -> String {

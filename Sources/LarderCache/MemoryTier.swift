@@ -39,17 +39,26 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   private let core: StoreCore?
   /// Whether `core` exists. A flag, because each hit would retain and release a reference.
   @usableFromInline let usesStore: Bool
+  /// The longest time since the values of a remote server were current. Each of them expires.
+  @usableFromInline let staleness: StalenessLimit?
   @usableFromInline let costLimit: Int
   @usableFromInline let countLimit: Int
   /// Checked before a shard's lock is acquired.
   @usableFromInline let fork: ForkMark
   /// Whether uses are recorded with the newest tick, for objects of bounded types.
   private let recordsExactUses: Bool
+  /// The name of the link to the remote server of the values.
+  private let remote: RemoteName?
   /// The follower of generation switches. The store has a weak reference to it.
   private let follower: GenerationFollower?
 
-  package init(core: StoreCore?, options: CacheOptions, recordsExactUses: Bool = false) {
+  package init(
+    core: StoreCore?, options: CacheOptions, recordsExactUses: Bool = false,
+    remote: (name: RemoteName, limit: StalenessLimit)? = nil
+  ) {
     self.core = core
+    self.remote = remote?.name
+    staleness = remote?.limit
     self.recordsExactUses = recordsExactUses
     usesStore = core != nil
     let count = options.memoryCountLimit >= 4096 ? 16 : 1
@@ -88,8 +97,11 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
           !shard.view.mayBeShadowed(slot: slot),
           shard.view.isCurrent(slot: slot, readVersion: shard.entries[position].readVersion)
         else { return nil }
-        if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
-          return nil
+        if shard.entries[position].expires != Int64.max {
+          let now = now
+          guard shard.isAlive(position, at: now),
+            isVerified(position, in: &shard, at: now)
+          else { return nil }
         }
         if !shard.use(position) { return nil }
         if let mark = shard.view.touch(hash: storeHash, seen: shard.entries[position].usedAt) {
@@ -104,6 +116,16 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       }
       return shard.entries[position].value
     }
+  }
+
+  /// Returns whether a value of a remote server is as new as it has to be.
+  @inlinable @inline(__always)
+  func isVerified(
+    _ position: Int, in shard: inout TierShard<Key, Value>, at now: Int64
+  ) -> Bool {
+    guard let staleness else { return true }
+    return shard.view.isVerified(
+      commitVersion: shard.entries[position].commitVersion, at: now, within: staleness)
   }
 
   /// The time by the clock of expiration.
@@ -201,7 +223,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     if shard.view.table != nil { shard.removeAll() }
     shard.incarnation = table.incarnation
     shard.view = SharedTableView(
-      table, pending: core?.pending, recordsExactUses: recordsExactUses)
+      table, pending: core?.pending, recordsExactUses: recordsExactUses, remote: remote)
   }
 
   /// Changes the shard of a key to a newer table, which its values were not read from.

@@ -21,14 +21,18 @@ extension PersistentCache {
 
   /// Returns the value of a key, in an asynchronous context.
   ///
-  /// A read never waits for writers, so it does not suspend.
+  /// A read never waits for writers, so it suspends only for the answer of a remote server.
   ///
   /// - Returns: The value, or `nil` if the key has none.
   /// - Throws: ``/LarderEngine/StoreError``, as the synchronous form.
   @inlinable
   public func value(forKey key: Key) async throws -> Value? {
     if let value = tier.validValue(key) { return value }
-    return try loadValue(key)
+    return try await loadValueAsync(key)
+  }
+
+  @usableFromInline func loadValueAsync(_ key: Key) async throws -> Value? {
+    try await backend.stateAsync(key).value?.value
   }
 
   @usableFromInline func loadValue(_ key: Key) throws -> Value? { try backend.load(key)?.value }

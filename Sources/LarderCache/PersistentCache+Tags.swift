@@ -74,7 +74,7 @@ extension PersistentCache {
   /// - Throws: ``/LarderEngine/StoreError``, as `value(forKey:)`.
   public func state(forKey key: Key) throws -> KeyState<Value> {
     if let value = tier.validValue(key) { return .value(value) }
-    return try backend.find(key).map(\.value)
+    return try backend.state(key).map(\.value)
   }
 
   // MARK: Uses

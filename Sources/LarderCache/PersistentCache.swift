@@ -33,7 +33,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   let options: CacheOptions
   let backend: any CacheBackend<Key, Value>
 
-  private init(_ backend: any CacheBackend<Key, Value>) {
+  init(_ backend: any CacheBackend<Key, Value>) {
     self.backend = backend
     let context = backend.context
     namespace = context.namespace
@@ -92,7 +92,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   }
 
   /// The store behind the cache, or `nil` if the cache is in memory only or has a ``customStorage``.
-  public var storage: SharedStore? { backend.transactional?.store }
+  public var storage: SharedStore? { backend.sharedStore }
 
   /// The custom storage behind the cache, if it was created with one.
   public var customStorage: (any CacheStorage)? { backend.customStorage }

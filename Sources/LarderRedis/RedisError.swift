@@ -37,6 +37,12 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let unsupportedServer = Code(rawValue: "unsupportedServer")
     /// The server sent bytes that are not RESP3, or more than the limits.
     public static let protocolViolation = Code(rawValue: "protocolViolation")
+    /// Fewer replicas have a write than it must have. The server has it.
+    public static let notReplicated = Code(rawValue: "notReplicated")
+    /// A key of the link has bytes that no link has written.
+    public static let unreadableValue = Code(rawValue: "unreadableValue")
+    /// The value is larger than a server takes.
+    public static let valueTooLarge = Code(rawValue: "valueTooLarge")
     /// The server has answered the command with an error; see ``RedisError/reply``.
     public static let command = Code(rawValue: "command")
   }

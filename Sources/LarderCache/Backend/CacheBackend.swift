@@ -23,6 +23,8 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   var customStorage: (any CacheStorage)? { get }
   /// The backend as one that has transactions among processes, if it is one.
   var transactional: StoreBackend<Key, Value>? { get }
+  /// The store behind the cache, if there is one.
+  var sharedStore: SharedStore? { get }
   /// The monitors of the store, if there is one that has monitors.
   var monitors: StoreMonitors? { get }
   /// Returns a key as monitors get it.
@@ -34,6 +36,11 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   ///
   /// - Parameter includesKept: Whether an expired value that is kept for a refresh is found as well.
   func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>>
+  /// Reads what is known of a key that is not a valid memory hit, in the remote server as well.
+  func state(_ key: Key) throws -> KeyState<LoadedValue<Value>>
+  func stateAsync(_ key: Key) async throws -> KeyState<LoadedValue<Value>>
+  /// Reads the newest value that is acknowledged anywhere.
+  func newest(_ key: Key) async throws -> Value?
   func values(for keys: some Sequence<Key>) throws -> [Key: Value]
   /// Returns whether a key that is not a valid memory hit has a value.
   func contains(_ key: Key) throws -> Bool
@@ -103,7 +110,16 @@ extension CacheBackend {
   var tier: MemoryTier<Key, Value> { context.tier }
   var customStorage: (any CacheStorage)? { nil }
   var transactional: StoreBackend<Key, Value>? { nil }
+  var sharedStore: SharedStore? { transactional?.store }
   var monitors: StoreMonitors? { nil }
+
+  func state(_ key: Key) throws -> KeyState<LoadedValue<Value>> { try find(key, KeyRead()) }
+
+  func stateAsync(_ key: Key) async throws -> KeyState<LoadedValue<Value>> {
+    try find(key, KeyRead())
+  }
+
+  func newest(_ key: Key) async throws -> Value? { try tier.validValue(key) ?? find(key).value?.value }
 
   func monitored(_ key: Key) -> MonitoredKey {
     MonitoredKey(namespace: context.namespace, hash: nil, text: { String(describing: key) })
@@ -114,7 +130,7 @@ extension CacheBackend {
   }
 
   /// Reads a value that is not a valid memory hit, and inserts it into the tier.
-  func load(_ key: Key) throws -> LoadedValue<Value>? { try find(key).value }
+  func load(_ key: Key) throws -> LoadedValue<Value>? { try state(key).value }
 
   /// Reads a key before it is computed: the computed value replaces an unreadable entry.
   func readable(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
@@ -163,12 +179,12 @@ struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
 
   init(
     _ namespace: String?, _ options: CacheOptions, core: StoreCore? = nil,
-    cost: (@Sendable (Value) -> Int)? = nil
+    cost: (@Sendable (Value) -> Int)? = nil, remote: (name: RemoteName, limit: StalenessLimit)? = nil
   ) {
     self.namespace = namespace ?? ""
     self.options = options
     statedCost = cost
-    tier = MemoryTier(core: core, options: options)
+    tier = MemoryTier(core: core, options: options, remote: remote)
   }
 
   /// Returns the cost of a value in memory: the stated one, or by default one for its bytes.

@@ -9,6 +9,35 @@ extension StoreBackend {
   func compute(
     _ key: Key, _ computation: Computation<Value>, _ flight: Flight<Value?>
   ) async throws -> Value? {
+    let stored = { try self.result(computation, of: key) }
+    return try await leading(key, flight, monitored(key), stored) { [self] place, lease in
+      let old = try oldValue(computation, of: key)
+      let (result, content) = try await run(computation, key, old, flight, lease)
+      do {
+        guard let content = try self.content(of: content, replacing: old, place) else {
+          return result
+        }
+        try await place.core.fill(content, lease, place.encoded, in: place.space) {
+          flight.deliver(early: result)
+        }
+      } catch {
+        // The value is valid although it could not be stored.
+        report(error)
+      }
+      return result
+    }
+  }
+
+  /// Calls a closure with the computation lease of a key, once no other process of the machine has it.
+  ///
+  /// - Parameters:
+  ///   - stored: A closure that returns the result of another process, if there is one.
+  ///   - body: A closure that computes the result.
+  func leading(
+    _ key: Key, _ flight: Flight<Value?>, _ monitoredKey: MonitoredKey,
+    _ stored: () throws -> Value??,
+    _ body: (StoreKey, ComputationLease) async throws -> Value?
+  ) async throws -> Value? {
     let place = try open("compute", key)
     let (core, space, encoded) = (place.core, place.space, place.encoded)
     var wait: RunningWait?
@@ -20,37 +49,13 @@ extension StoreBackend {
         defer { core.release(lease) }
         wait?.end()
         // A previous holder of the lease has committed its value.
-        if let result = try result(computation, of: key) { return result }
-        let tags = try Tag.hashes(of: computation.tags, in: core.generation())
-        let old = try oldValue(computation, of: key)
-        let clock = ContinuousClock()
-        let start = clock.now
-        let (result, content) = try await flight.compute(
-          while: { lease.isUndisturbed(tags: tags) }, limit: context.limit(of: key)
-        ) {
-          try await core.monitors.computing(
-            monitored(computation, key), outcome: \.content.outcome
-          ) { try await computation.body(old?.value) }
-        }
-        let time = start.duration(to: clock.now)
-        core.countComputation()
-        do {
-          let noted = content.noting(computation.refresh, computeTime: time)
-          guard let content = try self.content(of: noted, replacing: old, place) else {
-            return result
-          }
-          try await core.fill(content, lease, encoded, in: space) {
-            flight.deliver(early: result)
-          }
-        } catch {
-          // The value is valid although it could not be stored.
-          report(error)
-        }
-        return result
+        if let result = try stored() { return result }
+        return try await body(place, lease)
       }
       let holder = core.computingProcess(encoded, in: space)
       if wait == nil {
-        wait = core.monitors.begin(MonitoredWait(.computation, holder: holder, key: monitored(key)))
+        wait = core.monitors.begin(
+          MonitoredWait(.computation, holder: holder, key: monitoredKey))
       }
       if holder != nil { wait?.wait.holder = holder }
       flight.note(holder: holder)
@@ -61,8 +66,32 @@ extension StoreBackend {
         wait?.end(error)
         throw error
       }
-      if let result = try result(computation, of: key) { return result }
+      if let result = try stored() { return result }
     }
+  }
+
+  /// Runs a computation under a lease.
+  ///
+  /// - Returns: The result, and what is to be stored.
+  func run(
+    _ computation: Computation<Value>, _ key: Key, _ old: LoadedValue<Value>?,
+    _ flight: Flight<Value?>, _ lease: ComputationLease
+  ) async throws -> (Value?, ComputedContent<Value>) {
+    let core = try open("compute").core
+    let tags = try Tag.hashes(of: computation.tags, in: core.generation())
+    let clock = ContinuousClock()
+    let start = clock.now
+    let (result, content) = try await flight.compute(
+      while: { lease.isUndisturbed(tags: tags) }, limit: context.limit(of: key)
+    ) {
+      try await core.monitors.computing(
+        monitored(computation, key), outcome: \.content.outcome
+      ) { try await computation.body(old?.value) }
+    }
+    core.countComputation()
+    return (
+      result, content.noting(computation.refresh, computeTime: start.duration(to: clock.now))
+    )
   }
 
   /// Returns a computation as monitors get it.

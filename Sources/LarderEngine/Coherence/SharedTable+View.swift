@@ -22,6 +22,8 @@ package struct SharedTableView {
   @usableFromInline var stampMask: Int
   /// The index of the word with the tick that a use is recorded with.
   @usableFromInline var clockIndex: Int
+  /// The words of the link to the remote server of the values, if they have one.
+  private var remote: RemoteRecord?
   /// The table, or `nil` before the first insert.
   package let table: SharedTable?
   private let gauge: AnyObject?
@@ -35,6 +37,7 @@ package struct SharedTableView {
     unsafe pending = nil
     stampMask = 0
     clockIndex = 0
+    remote = nil
     table = nil
     gauge = nil
   }
@@ -45,9 +48,12 @@ package struct SharedTableView {
   ///   - pending: The counters of this process's pending writes, which override cached values.
   ///   - recordsExactUses: Whether ``touch(hash:)`` records the newest tick whatever the policy of the
   ///     store, as ``SharedTable/touchExactly(hash:)`` does.
+  ///   - remote: The name of the link to the remote server of the values, if they have one.
   package init(
-    _ table: SharedTable, pending gauge: PendingWriteCounters? = nil, recordsExactUses: Bool = false
+    _ table: SharedTable, pending gauge: PendingWriteCounters? = nil,
+    recordsExactUses: Bool = false, remote: RemoteName? = nil
   ) {
+    self.remote = remote.flatMap { table.remoteRecord($0) }
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
     uses = table.uses
@@ -78,6 +84,14 @@ package struct SharedTableView {
   @usableFromInline
   package func areCurrent(_ tags: [UInt64], readVersion: UInt64) -> Bool {
     tags.allSatisfy { isCurrent(slot: StampSlot(hash: $0), readVersion: readVersion) }
+  }
+
+  /// Returns whether a value of a remote server is known to be at most as old as a limit.
+  @usableFromInline
+  package func isVerified(
+    commitVersion: UInt64, at now: Int64, within limit: StalenessLimit
+  ) -> Bool {
+    remote?.isVerified(commitVersion: commitVersion, at: now, within: limit) ?? false
   }
 
   /// Returns whether this process may have a pending write to a key of this slot.

@@ -72,7 +72,7 @@
 //           ghosts          2^n/2 u32   evicted entries
 //           coordination    64 kB       increments that processes offer to the one that writes
 //                                       (`SharedTable+Increments.swift`)
-//           remote          64 kB       reserved for links to remote stores
+//           remote          64 kB       links to remote servers (`SharedTable+Remote.swift`)
 //           samples         64 kB       the sampled uses: a ring of words, after its head, its tail and
 //                                       the end of sampling
 //           removals        128 kB      entries that were removed (`SharedTable+Removals.swift`)
@@ -236,7 +236,7 @@ package struct SharedTableShape: Sendable, Hashable {
   package var ghosts: Int { mainQueue + queueSlots * 8 }
   /// The offset of the region for locks and counters in bytes.
   package var coordination: Int { ghosts + queueSlots * 4 }
-  /// The offset of the region for links to remote stores in bytes.
+  /// The offset of the region for links to remote servers in bytes.
   package var remote: Int { coordination + reservedSize }
   /// The offset of the region for samples in bytes.
   package var samples: Int { remote + reservedSize }

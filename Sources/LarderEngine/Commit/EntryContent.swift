@@ -19,6 +19,8 @@ package struct EntryContent: Sendable {
   private let keptTags: [UInt64]
   let isPinned: Bool
   package let isAbsent: Bool
+  /// The version that a remote server has for the value, or zero.
+  package let remoteVersion: UInt64
   /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
   let contentHash: UInt64
 
@@ -33,6 +35,7 @@ package struct EntryContent: Sendable {
     keptTags = []
     isPinned = false
     isAbsent = false
+    remoteVersion = 0
     self.codec = codec
     self.payload = payload
     self.expires = expires
@@ -52,6 +55,7 @@ package struct EntryContent: Sendable {
     keptTags = []
     isPinned = attributes.isPinned
     isAbsent = attributes.isAbsent
+    remoteVersion = attributes.remoteVersion
     // An entry that would slide beyond the end of time never expires.
     lifetime = expires == EntryHeader.never ? 0 : attributes.expiration.slidingLifetime
     let isRefreshed = expires != EntryHeader.never && lifetime == 0
@@ -89,9 +93,17 @@ package struct EntryContent: Sendable {
       (attributes.kept, attributes.computeTime))
   }
 
+  /// Creates the content of a stored value that a remote server still has.
+  package init(verifying old: StoredValue, forKey key: EncodedKey, isAbsent: Bool, until: Int64) {
+    self.init(
+      key, (old.codec, old.payload), replacing: old, (until, 0), (old.kept, old.computeTime),
+      (isAbsent, old.remoteVersion))
+  }
+
   private init(
     _ key: EncodedKey, _ value: (codec: UInt16, payload: [UInt8]), replacing old: StoredValue,
-    _ life: (expires: Int64, lifetime: Int64), _ refresh: (kept: Int64, computeTime: UInt32)
+    _ life: (expires: Int64, lifetime: Int64), _ refresh: (kept: Int64, computeTime: UInt32),
+    _ remote: (isAbsent: Bool, version: UInt64) = (false, 0)
   ) {
     expires = life.expires
     lifetime = life.expires == EntryHeader.never ? 0 : life.lifetime
@@ -101,7 +113,8 @@ package struct EntryContent: Sendable {
     tags = []
     keptTags = old.tags
     isPinned = old.isPinned
-    isAbsent = false
+    isAbsent = remote.isAbsent
+    remoteVersion = remote.version
     codec = value.codec
     payload = value.payload
     contentHash = EntryHeader.contentHash(key: key.bytes, payload: value.payload)
@@ -113,7 +126,7 @@ package struct EntryContent: Sendable {
   @inline(__always)
   package var overhead: Int {
     EntryHeader.size + (lifetime == 0 ? 0 : 8) + (tagCount == 0 ? 0 : 8 + 8 * tagCount)
-      + (kept == 0 && computeTime == 0 ? 0 : 16)
+      + (kept == 0 && computeTime == 0 ? 0 : 16) + (remoteVersion == 0 ? 0 : 8)
   }
 
   /// Returns the hashes of the tags in a generation.

@@ -11,8 +11,8 @@ package import LarderSystem
 //
 //      0  version        u8    2
 //      1  flags          u8    1: key and payload are in chunks; 2: sliding expiration; 4: pinned;
-//                              8: known to be absent; 16: tagged; 64: kept for a refresh; reserved:
-//                              32 of a remote store
+//                              8: known to be absent; 16: tagged; 32: of a remote server; 64: kept
+//                              for a refresh
 //      2  codec          u16   how the payload is encoded
 //      4  key length     u32
 //      8  label          u64   commit version of the transaction that wrote it
@@ -37,9 +37,9 @@ package import LarderSystem
 // An extension contains, in the order of their flags: the lifetime of a sliding expiration u64,
 // in milliseconds; the order u32 of a tagged entry, the number of its tags u32, and their hashes u64
 // (`TagRemovals.swift`); the time u64 in milliseconds for which a value is kept after its expiration,
-// the time u32 in milliseconds that its computation took, and 4 zero bytes; later the epoch u32, 4
-// zero bytes and the version u64 of a remote store. An entry with a reserved flag or another extension
-// was written by a newer version of the library, and is unreadable for this one.
+// the time u32 in milliseconds that its computation took, and 4 zero bytes; the version u64 that a
+// remote server has for the value. An entry with an unknown flag or another extension was written by a
+// newer version of the library, and is unreadable for this one.
 //
 // The table `chunks` maps ids from a sequence to runs of key and payload: a checksum XXH64(bytes,
 // seed: id), then up to 32,744 bytes. That is exactly eight pages: longer runs of overflow pages
@@ -112,6 +112,8 @@ package struct EntryHeader: Sendable, Hashable {
   package var keptUntil: Int64 {
     expires == EntryHeader.never ? expires : EntryHeader.deadline(of: kept, from: expires)
   }
+  /// Whether the extension has the version of a remote server; ``remoteVersion(in:at:)`` reads it.
+  @inline(__always) package var isRemote: Bool { flags.contains(.remote) }
   /// Whether the entry has tags.
   package var isTagged: Bool { tagCount != 0 }
   /// The size of the entry in its record in bytes.
@@ -188,11 +190,13 @@ package struct EntryHeader: Sendable, Hashable {
     }
     let extensionLength =
       (lifetime == 0 ? 0 : 1) + (tagCount == 0 ? 0 : 1 + tagCount) + (traits.isKept ? 2 : 0)
+      + (traits.isRemote ? 1 : 0)
     padding = UInt32(extensionLength) << 8
     if traits.isPinned { flags.insert(.pinned) }
     if traits.isAbsent { flags.insert(.absent) }
     if lifetime != 0 { flags.insert(.sliding) }
     if tagCount != 0 { flags.insert(.tagged) }
+    if traits.isRemote { flags.insert(.remote) }
     if contentOffset + keyLength + payloadLength > EntryHeader.inlineLimit {
       flags.insert(.chunked)
     }
@@ -225,10 +229,14 @@ package struct EntryHeader: Sendable, Hashable {
 
   /// Writes header and extension for content of this hash, with their checksum.
   ///
-  /// - Parameter tags: The hashes of the tags, as many as the header has.
-  package mutating func seal(contentHash: UInt64, tags: [UInt64], into bytes: inout ScratchBuffer) {
+  /// - Parameters:
+  ///   - tags: The hashes of the tags, as many as the header has.
+  ///   - remoteVersion: The version of a remote server, if the header has one.
+  package mutating func seal(
+    contentHash: UInt64, tags: [UInt64], remoteVersion: UInt64 = 0, into bytes: inout ScratchBuffer
+  ) {
     if hasExtension {
-      writeExtension(tags: tags, to: &bytes)
+      writeExtension(tags: tags, remoteVersion: remoteVersion, to: &bytes)
       extensionHash = XXH64.hash(bytes.span.slice(EntryHeader.size..<contentOffset)!)
     }
     checksum = checksum(over: contentHash)
@@ -236,9 +244,11 @@ package struct EntryHeader: Sendable, Hashable {
   }
 
   /// Returns the bytes of header and extension for content of this hash, with their checksum.
-  package mutating func sealed(contentHash: UInt64, tags: [UInt64] = []) -> [UInt8] {
+  package mutating func sealed(
+    contentHash: UInt64, tags: [UInt64] = [], remoteVersion: UInt64 = 0
+  ) -> [UInt8] {
     withByteScratch(contentOffset) { bytes in
-      seal(contentHash: contentHash, tags: tags, into: &bytes)
+      seal(contentHash: contentHash, tags: tags, remoteVersion: remoteVersion, into: &bytes)
       return bytes.span.copied()
     }
   }
@@ -281,11 +291,12 @@ extension EntryHeader {
     @inline(__always) static var pinned: Flags { Flags(rawValue: 4) }
     @inline(__always) static var absent: Flags { Flags(rawValue: 8) }
     @inline(__always) static var tagged: Flags { Flags(rawValue: 16) }
+    @inline(__always) static var remote: Flags { Flags(rawValue: 32) }
     @inline(__always) static var kept: Flags { Flags(rawValue: 64) }
     /// The flags of entries with an extension.
-    @inline(__always) static var extending: UInt8 { 2 | 16 | 64 }
+    @inline(__always) static var extending: UInt8 { 2 | 16 | 32 | 64 }
     /// The flags that this version does not know.
-    @inline(__always) static var unknown: UInt8 { 0b1010_0000 }
+    @inline(__always) static var unknown: UInt8 { 0b1000_0000 }
   }
 
   /// The properties of an entry that most entries do not have.
@@ -298,8 +309,10 @@ extension EntryHeader {
     var computeTime: UInt32 = 0
     var tagCount = 0
     var tagOrder: UInt32 = 0
+    /// Whether the entry has a version of a remote server.
+    var isRemote = false
 
-    /// Creates the traits of an entry that was read.
+    /// Creates the traits of an entry that was read, without the version of a remote server.
     package init(_ header: EntryHeader) {
       self.init(
         lifetime: header.lifetime, isPinned: header.isPinned, isAbsent: header.isAbsent,
@@ -318,6 +331,7 @@ extension EntryHeader {
         tagCount: content.tagCount, tagOrder: tagOrder)
       kept = content.kept
       computeTime = content.computeTime
+      isRemote = content.remoteVersion != 0
     }
 
     package init(
@@ -364,10 +378,13 @@ extension EntryHeader {
       computeTime = time
       expected += 16
     }
+    if isRemote { expected += 8 }
     guard bytes.byteCount == expected else { throw .newerFormat }
   }
 
-  private func writeExtension(tags: [UInt64], to bytes: inout ScratchBuffer) {
+  private func writeExtension(
+    tags: [UInt64], remoteVersion: UInt64, to bytes: inout ScratchBuffer
+  ) {
     precondition(tags.count == tagCount, "the header was made for another number of tags")
     if lifetime != 0 { bytes.store(lifetime, at: EntryHeader.size) }
     if isTagged {
@@ -375,10 +392,29 @@ extension EntryHeader {
       bytes.store(UInt32(tagCount), at: tagOffset + 4)
       for (index, tag) in tags.enumerated() { bytes.store(tag, at: tagOffset + 8 + index * 8) }
     }
-    if flags.contains(.kept) {
-      bytes.store(kept, at: contentOffset - 16)
-      bytes.store(UInt64(computeTime), at: contentOffset - 8)
+    var end = contentOffset
+    if isRemote {
+      end -= 8
+      bytes.store(remoteVersion, at: end)
     }
+    if flags.contains(.kept) {
+      bytes.store(kept, at: end - 16)
+      bytes.store(UInt64(computeTime), at: end - 8)
+    }
+  }
+
+  /// Returns the version that a remote server has for the value of the entry at `offset` of a record, from
+  /// which this header was read; zero if it has none.
+  ///
+  /// - Returns: `nil` if the extension has changed since: the page was reused.
+  package func remoteVersion(in record: RawSpan, at offset: Int) -> UInt64? {
+    guard isRemote else { return 0 }
+    guard
+      let bytes = record.slice((offset + EntryHeader.size)..<(offset + contentOffset)),
+      let version: UInt64 = bytes.integer(at: bytes.byteCount - 8),
+      XXH64.hash(bytes) == extensionHash
+    else { return nil }
+    return version
   }
 
   /// Returns the hashes of the tags of the entry at `offset` of a record, from which this header was

@@ -90,7 +90,8 @@ extension StoreTransaction {
       start = record.copied()
     }
     start += header.sealed(
-      contentHash: content.contentHash, tags: content.tagHashes(in: generation))
+      contentHash: content.contentHash, tags: content.tagHashes(in: generation),
+      remoteVersion: content.remoteVersion)
     try start.withRawSpan { start throws(LMDBError) in
       if header.isChunked {
         try reference.withRawSpan { reference throws(LMDBError) in
@@ -201,7 +202,9 @@ extension StoreTransaction {
     generation.table.setLastUse(hash: hash, tick: tick, isNew: isNew)
     try withByteScratch(header.contentOffset) { start in
       let tags = header.isTagged ? content.tagHashes(in: generation) : []
-      header.seal(contentHash: content.contentHash, tags: tags, into: &start)
+      header.seal(
+        contentHash: content.contentHash, tags: tags, remoteVersion: content.remoteVersion,
+        into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in
         try content.payload.withRawSpan { payload throws(LMDBError) in
           try transaction.put(start.span, key, payload, forKey: hash, in: generation.entries)

@@ -242,6 +242,20 @@ extension StoreTransaction {
     return try remove(key, hash: hash, in: space)
   }
 
+  /// Returns the version that a remote server has for the entry of a key in this transaction, or zero.
+  package mutating func remoteVersion(
+    of key: EncodedKey, in space: NamespaceHandle
+  ) throws -> UInt64 {
+    let hash = space.hash(of: key, in: generation)
+    let number = try number(of: space)
+    for item in try soundItems(hash: hash, space) where item.header.namespace == number {
+      guard try hasKey(item, hash: hash, key) else { continue }
+      guard let record = try transaction.value(forKey: hash, in: generation.entries) else { break }
+      return item.header.remoteVersion(in: record, at: item.offset) ?? 0
+    }
+    return 0
+  }
+
   /// Returns the version of the visible entry of a key in this transaction, or ``EntryVersion/absent``.
   ///
   /// - Throws: ``StoreError/Code/unreadableEntry`` if the entry is damaged.

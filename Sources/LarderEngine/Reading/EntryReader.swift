@@ -48,12 +48,14 @@ extension StoredValue {
     let start = offset + header.contentOffset + header.keyLength
     let payload = record.slice(start..<(start + header.payloadLength))!.copied()
     guard header.isIntact(contentHash: XXH64.hash(payload, seed: keyHash)) else { return nil }
-    guard header.isTagged else {
+    guard header.isTagged || header.isRemote else {
       self.init(payload, header, tags: [])
       return
     }
-    guard let tags = header.tags(in: record, at: offset) else { return nil }
-    self.init(payload, header, tags: tags)
+    guard let tags = header.tags(in: record, at: offset),
+      let remoteVersion = header.remoteVersion(in: record, at: offset)
+    else { return nil }
+    self.init(payload, header, tags: tags, remoteVersion: remoteVersion)
   }
 }
 
@@ -135,10 +137,13 @@ extension StoreCore {
         else { continue }
         if search.known != 0, header.commitVersion == search.known { return .unchanged }
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
-        let tags = header.tags(in: record, at: start)
-        value =
-          header.isIntact(contentHash: hashed)
-          ? tags.map { StoredValue(payload, header, tags: $0) } : nil
+        if header.isIntact(contentHash: hashed), let tags = header.tags(in: record, at: start),
+          let remoteVersion = header.remoteVersion(in: record, at: start)
+        {
+          value = StoredValue(payload, header, tags: tags, remoteVersion: remoteVersion)
+        } else {
+          value = nil
+        }
       } else {
         let content = record.slice((start + header.contentOffset)..<offset)!
         guard content.slice(0..<header.keyLength)!.equals(key.bytes) else {
@@ -160,7 +165,7 @@ extension StoreCore {
         }
       }
       guard let value else { throw DamagedEntry.wrongChecksum(header) }
-      return header.isAbsent ? .knownAbsent : .found(value)
+      return header.isAbsent ? .knownAbsent(value) : .found(value)
     }
     if let damage { throw damage }
     return .absent

@@ -27,8 +27,8 @@ package struct Lookup: Sendable {
   /// The possible outcomes of a look-up.
   package enum Outcome: Sendable {
     case absent
-    /// A negative entry says that the key has no value.
-    case knownAbsent
+    /// A negative entry, which is passed, says that the key has no value.
+    case knownAbsent(StoredValue)
     /// The entry is still the one that the caller has decoded.
     case unchanged
     case found(StoredValue)
@@ -63,14 +63,19 @@ package struct StoredValue: Sendable {
   /// The hashes of the tags.
   package let tags: [UInt64]
   package let isPinned: Bool
+  /// The version that a remote server has for the value, or zero.
+  package let remoteVersion: UInt64
 }
 
 extension StoredValue {
-  init(_ payload: [UInt8], _ header: EntryHeader, tags: [UInt64]) {
+  init(
+    _ payload: [UInt8], _ header: EntryHeader, tags: [UInt64], remoteVersion: UInt64 = 0
+  ) {
     self.init(
       payload: payload, codec: header.codec, commitVersion: header.commitVersion,
       created: header.created, expires: header.expires, lifetime: header.lifetime,
-      kept: header.kept, computeTime: header.computeTime, tags: tags, isPinned: header.isPinned)
+      kept: header.kept, computeTime: header.computeTime, tags: tags, isPinned: header.isPinned,
+      remoteVersion: remoteVersion)
   }
 }
 

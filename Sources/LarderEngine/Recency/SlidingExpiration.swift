@@ -111,7 +111,8 @@ extension StoreTransaction {
       record += header.sealed(
         contentHash: content.withRawSpan {
           EntryHeader.contentHash($0, keyLength: header.keyLength)
-        }, tags: tags)
+        }, tags: tags,
+        remoteVersion: bytes.withRawSpan { item.header.remoteVersion(in: $0, at: 0) } ?? 0)
       record += bytes[header.contentOffset...]
       renewed.append(header)
     }

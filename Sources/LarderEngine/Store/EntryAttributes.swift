@@ -16,6 +16,8 @@ package struct EntryAttributes: Sendable {
   package var kept: Int64 = 0
   /// The time in milliseconds that the computation of the value took, or zero.
   package var computeTime: UInt32 = 0
+  /// The version that a remote server has for the value, or zero.
+  package var remoteVersion: UInt64 = 0
 
   @inline(__always)
   package init(

@@ -1,0 +1,159 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+extension RemoteBackend {
+  func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
+    try BlockingWork.wait { try await self.writeAsync(value, for: key, attributes) }
+  }
+
+  func writeAsync(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) async throws -> Bool {
+    guard value != nil || attributes.isAbsent else { return try await removeAsync([key]) > 0 }
+    try await write([prepare(value, key, attributes)])
+    return true
+  }
+
+  /// Writes at once: a write that waits in this process would not be known to the server.
+  func enqueue(
+    _ value: Value?, for key: Key, _ attributes: EntryAttributes
+  ) throws -> QueuedWrite? {
+    _ = try write(value, for: key, attributes)
+    return nil
+  }
+
+  func setAll(
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
+  ) throws {
+    let writes = try values.map { try prepare($0.value, $0.key, attributes) }
+    try BlockingWork.wait { try await self.write(writes) }
+  }
+
+  func setAllAsync(
+    _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
+  ) async throws {
+    try await write(values.map { try prepare($0.value, $0.key, attributes) })
+  }
+
+  func remove(_ keys: some Sequence<Key>) throws -> Int {
+    let keys = Array(keys)
+    return try BlockingWork.wait { try await self.removeAsync(keys) }
+  }
+
+  func removeAsync(_ keys: some Sequence<Key>) async throws -> Int {
+    let places = try keys.map { try place("remove", $0) }
+    for place in places { place.noteChange() }
+    let encoded = places.map(\.store.encoded)
+    let count: Int
+    do {
+      count = try await service.remove(encoded.map(remoteKey), options.acknowledgement)
+    } catch {
+      places.first?.record.count(.failures)
+      try await removeLocally(encoded)
+      throw error
+    }
+    try await removeLocally(encoded)
+    return count
+  }
+
+  func removeAll() throws {
+    try BlockingWork.wait { [self] in try await service.removeAll(in: context.namespace) }
+    try local.open("removeAll").core.generation().table.noteRemoteChanges()
+    try local.removeAll()
+  }
+
+  func removeAll(tagged tag: String) throws {
+    // The lengths are checked before the server is asked.
+    _ = try Tag.bytes(of: tag, during: "removeAll")
+    try BlockingWork.wait { [self] in
+      try await service.removeAll(tagged: tag, in: context.namespace)
+    }
+    try local.open("removeAll").core.generation().table.noteRemoteChanges()
+    try local.removeAll(tagged: tag)
+  }
+
+  // MARK: Steps
+
+  /// A write that is ready to be sent.
+  struct PreparedWrite: Sendable {
+    let place: Place
+    let write: RemoteWrite
+    var kept: Int64 = 0
+  }
+
+  func prepare(
+    _ value: Value?, _ key: Key, _ attributes: EntryAttributes
+  ) throws -> PreparedWrite {
+    let place = try place("set", key)
+    try attributes.validate()
+    if attributes.isPinned || attributes.expiration.slidingLifetime != 0 {
+      throw StoreError.unsupported(
+        "set", "Values of a remote server are not pinned, and do not slide. Pass a lifetime.")
+    }
+    let now = place.store.core.now
+    let deadline = try attributes.expiration.deadline(now: now)
+    let (codec, payload) =
+      if let value {
+        try StandardCoding.encode(value, codec: context.options.codec)
+      } else {
+        (CodecIdentifier.plainBytes, [UInt8]())
+      }
+    let version = RemoteVersion(
+      UInt64.random(in: 1...UInt64.max),
+      lifetime: deadline == EntryHeader.never ? nil : max(deadline - now, 1))
+    let entry = RemoteEntry(
+      version, codec: codec.rawValue, payload: payload, isAbsent: value == nil,
+      tags: attributes.tags)
+    return PreparedWrite(
+      place: place, write: RemoteWrite(remoteKey(place.store.encoded), entry),
+      kept: attributes.kept)
+  }
+
+  private func write(_ writes: [PreparedWrite]) async throws {
+    for write in writes { write.place.noteChange() }
+    let fences = writes.map(\.place.fence)
+    do {
+      try await service.write(writes.map(\.write), options.acknowledgement)
+    } catch {
+      // Whether the server has the values is not known.
+      writes.first?.place.record.count(.failures)
+      try await removeLocally(writes.map(\.place.store.encoded))
+      throw error
+    }
+    writes.first?.place.record.count(.writes, writes.count)
+    await keep(zip(writes, fences).map { ($0, $1) })
+  }
+
+  /// Stores in the host what the server has acknowledged. If the message of the server that the key has
+  /// changed came first, the server is asked whether that was this write.
+  func keep(_ writes: [(write: PreparedWrite, fence: RemoteFence)]) async {
+    do {
+      let fills = try writes.map { write, fence in
+        Fill(
+          key: write.place.store.encoded,
+          content: try content(write.write.entry, write.place.store.encoded, kept: write.kept),
+          fence: fence, elseRemoves: true)
+      }
+      let isStored = try await store(fills)
+      let overtaken = writes.indices.filter { !isStored[$0] }
+      if overtaken.isEmpty { return }
+      let fences = overtaken.map { writes[$0].write.place.fence }
+      let versions = try await service.versions(of: overtaken.map { writes[$0].write.write.key })
+      var again: [Fill] = []
+      for (position, index) in overtaken.enumerated()
+      where versions[position]?.version == writes[index].write.write.entry.version.version {
+        let fill = fills[index]
+        again.append(Fill(key: fill.key, content: fill.content, fence: fences[position]))
+      }
+      try await store(again)
+    } catch {
+      // The server has the values; the next read asks it.
+      report(error)
+      try? await removeLocally(writes.map(\.write.place.store.encoded))
+    }
+  }
+}

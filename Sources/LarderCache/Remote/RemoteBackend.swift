@@ -1,0 +1,214 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+internal import Synchronization
+
+// VALUES OF A REMOTE SERVER
+//
+// The server has the values, and the store of the host has copies. `SharedTable+Remote.swift` has the rules
+// L1 to L5 by which a copy is known to be at most `maxStaleness` old. A read looks for
+//
+//   1. a verified value in memory        MemoryTier.validValue
+//   2. a verified entry of the store     find(_:_:)
+//   3. an entry that is not verified     fetch(_:): if the server has the same version, it is verified now
+//   4. the server's value                fetch(_:), which stores a copy
+//
+// and a computing read then claims the key, in the host (the lease of the store) and among the hosts. The
+// first two never wait for the network. A write goes to the server, and then to the store. Whatever may have
+// reached the server without an answer is removed from the store.
+
+/// The backend of a cache over a store and a remote server.
+final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend {
+  let local: StoreBackend<Key, Value>
+  private let remote: RemoteTier
+  let options: RemoteOptions
+  let name: RemoteName
+  private let limit: StalenessLimit
+  /// The error of options without meaning, for each use of the cache.
+  private let failure: StoreError?
+
+  init(
+    _ store: SharedStore, _ namespace: String, _ tier: RemoteTier, _ remote: RemoteOptions,
+    _ options: CacheOptions, cost: (@Sendable (Value) -> Int)?
+  ) {
+    self.remote = tier
+    self.options = remote
+    name = RemoteName(tier.service.name)
+    limit = StalenessLimit(remote.maxStaleness)
+    local = StoreBackend(
+      store,
+      CacheContext(namespace, options, core: store.core, cost: cost, remote: (name, limit)))
+    do throws(StoreError) {
+      try remote.validate()
+      failure = nil
+    } catch {
+      failure = error
+    }
+    if failure == nil { tier.service.attach(to: store) }
+  }
+
+  var service: any RemoteService { remote.service }
+  var context: CacheContext<Key, Value> { local.context }
+  var flights: SingleFlightGroup { local.flights }
+  var identity: ObjectIdentifier { local.identity }
+  var sharedStore: SharedStore? { local.store }
+  var monitors: StoreMonitors? { local.monitors }
+
+  func monitored(_ key: Key) -> MonitoredKey { local.monitored(key) }
+  func report(_ error: any Error) { local.report(error) }
+  func clearMemory() { local.clearMemory() }
+  func sync() throws { try local.sync() }
+
+  // MARK: The words of the link
+
+  /// A key of the cache, on the server and in the store.
+  struct Place {
+    let store: StoreKey
+    let record: RemoteRecord
+    let hash: UInt64
+
+    var fence: RemoteFence { record.fence(hash: hash) }
+
+    /// Notes that this process changes the key (L5).
+    func noteChange() { record.table.noteRemoteChange(hash: hash) }
+  }
+
+  func place(_ operation: String, _ key: Key) throws -> Place {
+    if let failure { throw failure }
+    let store = try local.open(operation, key)
+    let generation = try store.core.generation()
+    return Place(
+      store: store, record: try record(in: generation.table), hash: store.hash(in: generation))
+  }
+
+  func record(in table: SharedTable) throws -> RemoteRecord {
+    if let record = table.remoteRecord(name) { return record }
+    throw StoreError(
+      .invalidOption, during: "cache",
+      "A store has room for 8 remote servers, and one for defaults has room for none. Use fewer servers and "
+        + "prefixes for a store.")
+  }
+
+  func remoteKey(_ key: EncodedKey) -> RemoteKey { RemoteKey(context.namespace, key) }
+
+  func isVerified(_ stored: UInt64, _ record: RemoteRecord) -> Bool {
+    record.isVerified(commitVersion: stored, at: tier.now, within: limit)
+  }
+
+  // MARK: The store
+
+  func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
+    let place = try place("get", key)
+    let state = try local.find(key, read)
+    switch state {
+    case .unknown: return .unknown
+    case .value(let loaded):
+      let isExpired = loaded.expires <= tier.now
+      return isExpired || isVerified(loaded.version, place.record) ? state : .unknown
+    case .absent:
+      let lookup = try place.store.core.lookup(
+        place.store.encoded, in: place.store.space, isRepeated: true)
+      if case .knownAbsent(let stored) = lookup.outcome,
+        isVerified(stored.commitVersion, place.record)
+      {
+        return .absent
+      }
+      return .unknown
+    }
+  }
+
+  /// Returns what the host has for a key, verified or not, if it was stored in the last `time`.
+  func stale(_ key: Key, within time: Duration) throws -> KeyState<LoadedValue<Value>> {
+    let place = try place("get", key)
+    let lookup = try place.store.core.lookup(
+      place.store.encoded, in: place.store.space, isRepeated: true)
+    let oldest = tier.now - Int64(clamping: time.milliseconds)
+    switch lookup.outcome {
+    case .found(let stored):
+      guard isVerified(stored.commitVersion, place.record) || stored.created >= oldest else {
+        return .unknown
+      }
+      place.record.count(.staleHits)
+      let value = try context.decode(stored.payload, codec: stored.codec, of: key)
+      return .value(LoadedValue(value: value, expires: stored.expires))
+    case .knownAbsent(let stored) where stored.created >= oldest: return .absent
+    default: return .unknown
+    }
+  }
+
+  /// A value that is to be stored in the host, if nothing has overtaken it.
+  struct Fill: Sendable {
+    let key: EncodedKey
+    let content: EntryContent
+    let fence: RemoteFence
+    /// Whether the key is removed if something has overtaken the value.
+    var elseRemoves = false
+  }
+
+  /// Stores values in one transaction (L4).
+  ///
+  /// - Returns: Whether each was stored.
+  @discardableResult
+  func store(_ fills: [Fill]) async throws -> [Bool] {
+    if fills.isEmpty { return [] }
+    let (core, space) = try local.open("set")
+    let outcome = Mutex<[Bool]>([])
+    let name = name
+    let bytes = fills.reduce(0) { $0 + $1.content.payload.count }
+    _ = try await core.submitAsync(
+      .alter(bytes: bytes) { transaction in
+        let record = transaction.generation.table.remoteRecord(name)
+        var results: [Bool] = []
+        var isChange = false
+        for fill in fills {
+          let isCurrent = record?.isPassed(by: fill.fence) ?? false
+          if isCurrent {
+            try transaction.set(fill.content, forKey: fill.key, in: space)
+            // A value that is on its way from the server may be older than one that was written.
+            if fill.elseRemoves { record?.table.noteRemoteChange(hash: fill.fence.hash) }
+            isChange = true
+          } else if fill.elseRemoves {
+            isChange = try transaction.unset(fill.key, in: space) || isChange
+          }
+          results.append(isCurrent)
+        }
+        outcome.withLock { $0 = results }
+        return isChange
+      }, space: nil)
+    return outcome.withLock { $0 }
+  }
+
+  /// Removes keys from the host.
+  func removeLocally(_ keys: [EncodedKey]) async throws {
+    let (core, space) = try local.open("remove")
+    let table = try core.generation().table
+    for key in keys {
+      table.noteRemoteChange(hash: space.hash(of: key, in: try core.generation()))
+    }
+    _ = try await core.submitAsync(
+      .alter(bytes: 0) { transaction in
+        try keys.reduce(false) { try transaction.unset($1, in: space) || $0 }
+      }, space: nil)
+  }
+
+  /// Returns the content of the host's copy of an entry.
+  func content(_ entry: RemoteEntry, _ key: EncodedKey, kept: Int64 = 0) throws -> EntryContent {
+    let core = try local.open("set").core
+    let life = min(entry.version.lifetime ?? .max, Int64(clamping: options.lifetime.milliseconds))
+    var attributes = EntryAttributes(
+      .after(.milliseconds(max(life, 1))), tags: entry.tags, isAbsent: entry.isAbsent)
+    attributes.remoteVersion = entry.version.version
+    attributes.kept = kept
+    return try EntryContent(
+      key: key, codec: entry.codec, payload: entry.payload, attributes, now: core.now)
+  }
+
+  func observe(_ key: Key) throws -> ObservedValue<Value> {
+    let observed = try local.observe(key)
+    // The link removes a value that has changed: the server has the next one.
+    return ObservedValue(value: try state(key).value?.value, change: observed.change)
+  }
+}

@@ -1,0 +1,94 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderEngine
+
+/// The operations of a remote server. `RedisLink` has the only implementation; another server needs another.
+package protocol RemoteService: AnyObject, Sendable {
+  /// The server and the prefix of its keys, without a password: equal for all processes that share them.
+  var name: String { get }
+  /// Connects the store with the server, until the store or the link is closed.
+  func attach(to store: SharedStore)
+  /// Ends the connections of all stores.
+  func detach()
+  /// Whether an error means that the server could not be asked.
+  func isLoss(_ error: any Error) -> Bool
+
+  func read(_ keys: [RemoteKey]) async throws -> [RemoteEntry?]
+  /// Returns the versions of values, and their remaining lifetimes.
+  func versions(of keys: [RemoteKey]) async throws -> [RemoteVersion?]
+  func write(
+    _ writes: [RemoteWrite], _ acknowledgement: RemoteOptions.Acknowledgement
+  ) async throws
+  /// Removes keys, and returns the number of those that the server had.
+  func remove(
+    _ keys: [RemoteKey], _ acknowledgement: RemoteOptions.Acknowledgement
+  ) async throws -> Int
+  func removeAll(in namespace: String) async throws
+  func removeAll(tagged tag: String, in namespace: String) async throws
+  /// Writes or removes a key if its value has a version; zero means that it has no value.
+  func replace(
+    _ key: RemoteKey, ifVersion version: UInt64, with write: RemoteWrite?
+  ) async throws -> Bool
+
+  /// Claims the computation of a key, unless another host has claimed it.
+  func claim(_ key: RemoteKey, token: UInt64, for time: Duration) async throws -> Bool
+  /// Renews a claim, if it is still the key's.
+  func renew(_ key: RemoteKey, token: UInt64, for time: Duration) async throws -> Bool
+  /// Ends a claim with a result, if it is still the key's: no host has written the key since.
+  func complete(_ key: RemoteKey, token: UInt64, _ write: RemoteWrite?) async throws -> Bool
+}
+
+/// A key with its namespace.
+package struct RemoteKey: Sendable, Hashable {
+  package let namespace: String
+  package let key: EncodedKey
+
+  package init(_ namespace: String, _ key: EncodedKey) {
+    self.namespace = namespace
+    self.key = key
+  }
+}
+
+/// The version of a value on the server.
+package struct RemoteVersion: Sendable, Hashable {
+  package let version: UInt64
+  /// The remaining lifetime in milliseconds, or `nil` if it has no end.
+  package let lifetime: Int64?
+
+  package init(_ version: UInt64, lifetime: Int64?) {
+    self.version = version
+    self.lifetime = lifetime
+  }
+}
+
+/// A value on the server, or the record that a key has none.
+package struct RemoteEntry: Sendable, Hashable {
+  package var version: RemoteVersion
+  package let codec: UInt16
+  package let payload: [UInt8]
+  package let isAbsent: Bool
+  package let tags: [String]
+
+  package init(
+    _ version: RemoteVersion, codec: UInt16, payload: [UInt8], isAbsent: Bool, tags: [String]
+  ) {
+    self.version = version
+    self.codec = codec
+    self.payload = payload
+    self.isAbsent = isAbsent
+    self.tags = tags
+  }
+}
+
+/// An entry to be written under a key.
+package struct RemoteWrite: Sendable, Hashable {
+  package let key: RemoteKey
+  package let entry: RemoteEntry
+
+  package init(_ key: RemoteKey, _ entry: RemoteEntry) {
+    self.key = key
+    self.entry = entry
+  }
+}

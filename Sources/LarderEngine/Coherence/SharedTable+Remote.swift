@@ -1,0 +1,209 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+// LINKS TO REMOTE SERVERS
+//
+// Several hosts can share a server, and each has a store in front of it. One process of the host has a
+// connection on which the server names the keys that change: the link. It removes these keys from the
+// store. The remote region of the table says, to all processes, what the link knows:
+//
+//      0  records   8 x 128 bytes, one for each server and prefix
+//   1024  changes   4,096 u64   by a key's hash: advanced for each change of such a key
+//
+//   record:   0 name u64 (0 free)
+//             8 link u64: the connection that feeds it; 0: none
+//            16 verified from u64: entries up to this commit version may be older than the link
+//            24 fresh u64: every change that the server executed before this time, in nanoseconds of the
+//               monotonic clock, has been applied to the store
+//            32 the same time u64, in milliseconds by the clock of the store
+//            40 pid u64 of the process with the link    48 round trip u64 in nanoseconds
+//            56 counters (`RemoteCounter`), for display only
+//
+// An entry of the store is *verified* if it was written after `verified from`, and known to be at most as
+// old as the time since `fresh`. The rules, of which `RemoteBackend.swift` and the link have the code:
+//
+//   L1  A link has its connection tracked by the server first. Then it commits a transaction, in which it
+//       raises `verified from` to its commit version, and stores its number in `link`.
+//   L2  For a change, the link advances `changes`, and then removes the key from the store.
+//   L3  When the server has answered a PING, every change before it has been named on the same
+//       connection. The link raises `fresh` to the time before the PING, after it has applied them.
+//   L4  A process reads `link` and `changes` before it asks the server for a value. It stores the value
+//       under the writer lock, and only if both are unchanged: a value that a change overtook is not
+//       stored, and the link removes one that was stored before the change.
+//   L5  A write goes to the server first. The process advances `changes` before, so that no older value
+//       that is on its way is stored.
+//
+// Several links at a time are harmless: `fresh` is only raised, and each raises it for the changes that it
+// has applied itself. Both clocks are compared: one does not count while the machine sleeps, the other can
+// be set back. If both happen at once, values are served for longer than the limit.
+
+/// The name of a server and of a prefix, as the table has it.
+package struct RemoteName: Sendable, Hashable {
+  package let hash: UInt64
+
+  package init(_ text: String) { hash = max(XXH64.hash(Array(text.utf8)), 1) }
+}
+
+/// The longest time since a value is known to have been current.
+@usableFromInline package struct StalenessLimit: Sendable, Hashable {
+  let nanoseconds: Int64
+  let milliseconds: Int64
+  /// The coarse clock may lag by this time.
+  private static var lag: Int64 { 10_000_000 }
+
+  package init(_ duration: Duration) {
+    nanoseconds = max(Int64(Clocks.nanoseconds(of: duration)) - Self.lag, 0)
+    milliseconds = Int64(Clocks.nanoseconds(of: duration) / 1_000_000)
+  }
+}
+
+/// The events that the processes of a host count for a server.
+package enum RemoteCounter: Int, CaseIterable, Sendable {
+  case connections, invalidations, fetchedHits, fetchedMisses, revalidations, staleHits, writes, failures
+}
+
+/// The words of a link in the table of a generation.
+@usableFromInline package struct RemoteRecord: Sendable {
+  fileprivate enum Word: Int { case name, link, verifiedFrom, fresh, freshWall, pid, roundTrip, counters }
+
+  package let table: SharedTable
+  private let start: Int
+
+  fileprivate init(_ table: SharedTable, _ start: Int) {
+    self.table = table
+    self.start = start
+  }
+
+  @unsafe private func word(_ word: Word, _ index: Int = 0) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    unsafe table.word(start + (word.rawValue + index) * 8)
+  }
+
+  private func load(_ name: Word) -> UInt64 { unsafe word(name).pointee.load(ordering: .acquiring) }
+
+  /// The number of the connection that feeds the record, or zero.
+  package var link: UInt64 { load(.link) }
+  /// The process with the link; it may have ended.
+  package var pid: Int32 { Int32(truncatingIfNeeded: load(.pid)) }
+  package var roundTrip: Duration { .nanoseconds(Int64(clamping: load(.roundTrip))) }
+  package var verifiedFrom: UInt64 { load(.verifiedFrom) }
+  /// The time by which `fresh` is measured.
+  package static var now: UInt64 { Clocks.monotonicNanoseconds() }
+  /// The time since the changes of the server are known to have been applied.
+  package var age: Duration {
+    let fresh = load(.fresh)
+    if fresh == 0 { return .seconds(1 << 30) }
+    return .nanoseconds(
+      max(Int64(bitPattern: Clocks.monotonicNanoseconds() &- fresh), 0))
+  }
+
+  package func isVerified(commitVersion: UInt64, at now: Int64, within limit: StalenessLimit) -> Bool {
+    guard commitVersion > load(.verifiedFrom) else { return false }
+    let age = Int64(bitPattern: Clocks.coarseMonotonicNanoseconds() &- load(.fresh))
+    return age <= limit.nanoseconds
+      && now &- Int64(bitPattern: load(.freshWall)) <= limit.milliseconds
+  }
+
+  /// Makes a connection the link. The caller is in a write transaction of the table's generation, which must
+  /// commit: the entries of the next one are verified.
+  package func begin(link: UInt64, commitVersion: UInt64) {
+    unsafe word(.verifiedFrom).pointee.max(commitVersion, ordering: .releasing)
+    unsafe word(.pid).pointee.store(UInt64(table.pid), ordering: .relaxed)
+    unsafe word(.link).pointee.store(link, ordering: .sequentiallyConsistent)
+    count(.connections)
+  }
+
+  /// Ends a link, unless there is another one by now.
+  package func end(link: UInt64) {
+    _ = unsafe word(.link).pointee.compareExchange(
+      expected: link, desired: 0, ordering: .sequentiallyConsistent)
+  }
+
+  /// Raises the time up to which all changes have been applied.
+  package func confirm(fresh: UInt64, wall: Int64, roundTrip: UInt64) {
+    // The wall clock may have been set back; the other words are only raised.
+    unsafe word(.freshWall).pointee.store(UInt64(bitPattern: wall), ordering: .releasing)
+    unsafe word(.fresh).pointee.max(fresh, ordering: .releasing)
+    unsafe word(.roundTrip).pointee.store(roundTrip, ordering: .relaxed)
+  }
+
+  package func count(_ counter: RemoteCounter, _ number: Int = 1) {
+    unsafe word(.counters, counter.rawValue).pointee.wrappingAdd(
+      UInt64(number), ordering: .relaxed)
+  }
+
+  package func value(of counter: RemoteCounter) -> UInt64 {
+    unsafe word(.counters, counter.rawValue).pointee.load(ordering: .relaxed)
+  }
+
+  /// Returns what a value from the server must be stored under (L4).
+  package func fence(hash: UInt64) -> RemoteFence {
+    let link = unsafe word(.link).pointee.load(ordering: .sequentiallyConsistent)
+    return RemoteFence(
+      table: table.incarnation, link: link, hash: hash, change: table.remoteChange(hash: hash))
+  }
+
+  /// Returns whether the link is the same, and the key has not changed since a fence.
+  package func isPassed(by fence: RemoteFence) -> Bool {
+    fence.link != 0 && self.fence(hash: fence.hash) == fence
+  }
+}
+
+/// The link, and the changes of a key, at the time of a request.
+package struct RemoteFence: Sendable, Hashable {
+  fileprivate let table: UInt64
+  package let link: UInt64
+  package let hash: UInt64
+  fileprivate let change: UInt64
+}
+
+extension SharedTable {
+  private static var recordSize: Int { 128 }
+  private static var recordCount: Int { 8 }
+  private static var changesOffset: Int { 1024 }
+  private static var changeCount: Int { 4096 }
+
+  private var hasRemoteRegion: Bool {
+    shape.samples - shape.remote >= Self.changesOffset + Self.changeCount * 8
+  }
+
+  /// Returns the record of a server, and claims a free one for it.
+  ///
+  /// - Returns: `nil` if all are those of other servers, and in a small store.
+  package func remoteRecord(_ name: RemoteName) -> RemoteRecord? {
+    guard hasRemoteRegion else { return nil }
+    for index in 0..<Self.recordCount {
+      let start = shape.remote + index * Self.recordSize
+      let (isFree, found) = unsafe word(start).pointee.compareExchange(
+        expected: 0, desired: name.hash, ordering: .acquiringAndReleasing)
+      if isFree || found == name.hash { return RemoteRecord(self, start) }
+    }
+    return nil
+  }
+
+  private func changeOffset(_ hash: UInt64) -> Int {
+    shape.remote + Self.changesOffset + Int(hash % UInt64(Self.changeCount)) * 8
+  }
+
+  fileprivate func remoteChange(hash: UInt64) -> UInt64 {
+    // After the writer ticket was taken; see below.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    return unsafe word(changeOffset(hash)).pointee.load(ordering: .sequentiallyConsistent)
+  }
+
+  /// Notes a change of a key by the server or by a process of the host (L2, L5).
+  package func noteRemoteChange(hash: UInt64) {
+    guard hasRemoteRegion else { return }
+    unsafe word(changeOffset(hash)).pointee.wrappingAdd(1, ordering: .sequentiallyConsistent)
+    // A link that finds the ticket free afterwards knows that every later writer reads the change.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+  }
+
+  /// Notes a change of every key.
+  package func noteRemoteChanges() {
+    for index in 0..<UInt64(Self.changeCount) { noteRemoteChange(hash: index) }
+  }
+}

@@ -1,0 +1,177 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import Synchronization
+
+/// A server, with a connection that is made when it is needed, and made again after it was lost.
+///
+/// ```swift
+/// let client = RedisClient(try RedisConfiguration(url: "redis://localhost"))
+/// let answers = try await client.send([RedisCommand("PING")])
+/// ```
+///
+/// All tasks share the connection. A command is sent at most once. After five failures in a row, which may be
+/// timeouts, commands fail at once for about a second; then one is sent, and the others follow if it succeeds.
+public final class RedisClient: Sendable {
+  private struct State {
+    var connection: RedisConnection?
+    var attempt: Task<RedisConnection, any Error>?
+    /// Failures since the last reply.
+    var failures = 0
+    var blockedUntil: ContinuousClock.Instant?
+    var lastError: RedisError?
+    var isClosed = false
+  }
+
+  /// The server and the options.
+  public let configuration: RedisConfiguration
+  private let state = Mutex(State())
+
+  private static let tolerated = 5
+  private static let pause = 0.7...1.3
+
+  /// Creates a client. Nothing is sent yet.
+  public init(_ configuration: RedisConfiguration) { self.configuration = configuration }
+
+  deinit { state.withLock { $0.attempt?.cancel() } }
+
+  /// Sends commands at once and returns their replies, in their order.
+  ///
+  /// - Parameters:
+  ///   - commands: The commands.
+  ///   - timeout: The longest wait for the last reply.
+  /// - Returns: The replies. That of a failed command is ``RedisValue/error(_:)``; the others are executed.
+  /// - Throws: ``RedisError``, as ``RedisConnection``; ``RedisError/Code/unreachable`` at once after several
+  ///   failures. `CancellationError`.
+  public func send(
+    _ commands: [RedisCommand], timeout: Duration? = nil
+  ) async throws -> [RedisValue] {
+    if commands.isEmpty { return [] }
+    try admit()
+    do {
+      let replies = try await connection().send(commands, timeout: timeout)
+      state.withLock { state in
+        state.failures = 0
+        state.blockedUntil = nil
+      }
+      return replies
+    } catch let error as RedisError {
+      note(error)
+      throw error
+    }
+  }
+
+  /// Sends a command and returns its reply.
+  ///
+  /// - Throws: ``RedisError``, with ``RedisError/Code/command`` for an error reply; `CancellationError`.
+  @discardableResult
+  public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws -> RedisValue {
+    let replies = try await send([command], timeout: timeout)
+    if case .error(let error) = replies[0] {
+      throw RedisError.reply(error, from: "\(configuration.address)")
+    }
+    return replies[0]
+  }
+
+  /// Closes the connection. Commands fail from now on.
+  public func close() async {
+    let (connection, attempt) = state.withLock { state in
+      state.isClosed = true
+      defer { (state.connection, state.attempt) = (nil, nil) }
+      return (state.connection, state.attempt)
+    }
+    attempt?.cancel()
+    await connection?.close()
+  }
+
+  /// Whether commands are sent, and not refused because of earlier failures.
+  public var isAvailable: Bool {
+    state.withLock { state in
+      !state.isClosed && (state.blockedUntil.map { $0 <= .now } ?? true)
+    }
+  }
+
+  /// The last failure, if no command has succeeded since.
+  public var lastError: RedisError? {
+    state.withLock { $0.failures > 0 ? $0.lastError : nil }
+  }
+
+  // MARK: Steps
+
+  private func admit() throws {
+    let server = "\(configuration.address)"
+    try state.withLock { state in
+      if state.isClosed {
+        throw RedisError(.closed, server, "The client was closed. Create another one.")
+      }
+      guard let end = state.blockedUntil else { return }
+      guard end <= .now else {
+        throw RedisError(
+          .unreachable, server,
+          "Not asked, because the last \(state.failures) attempts failed; the next is in "
+            + "\((end - .now).formattedMilliseconds). The last failure: "
+            + (state.lastError?.message ?? "unknown"))
+      }
+      // The others wait for the outcome of this one.
+      state.blockedUntil = .now + configuration.timeout
+    }
+  }
+
+  private func connection() async throws -> RedisConnection {
+    let configuration = configuration
+    let attempt = state.withLock { state -> Task<RedisConnection, any Error>? in
+      if let connection = state.connection, connection.isOpen { return nil }
+      state.connection = nil
+      if let attempt = state.attempt { return attempt }
+      let attempt = BlockingWork.task { try await RedisConnection.connect(to: configuration) }
+      state.attempt = attempt
+      return attempt
+    }
+    guard let attempt else {
+      if let connection = state.withLock({ $0.connection }) { return connection }
+      throw RedisError(.closed, "\(configuration.address)", "The client was closed.")
+    }
+    let result = await attempt.result
+    let isClosed = state.withLock { state in
+      if state.attempt == attempt {
+        state.attempt = nil
+        if case .success(let connection) = result, !state.isClosed { state.connection = connection }
+      }
+      return state.isClosed
+    }
+    let connection = try result.get()
+    if isClosed { await connection.close() }
+    return connection
+  }
+
+  private func note(_ error: RedisError) {
+    guard error.isLoss else { return }
+    state.withLock { state in
+      state.failures += 1
+      state.lastError = error
+      if state.failures >= Self.tolerated {
+        // Not all clients at the same time.
+        state.blockedUntil = .now + .seconds(Double.random(in: Self.pause))
+      }
+    }
+  }
+}
+
+extension RedisError {
+  /// Whether the server could not be asked, or has not answered.
+  var isLoss: Bool {
+    switch code {
+    case .unreachable, .connectionLost, .closed, .timeout, .overloaded: true
+    case .command: ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
+    default: false
+    }
+  }
+}
+
+extension Duration {
+  var formattedMilliseconds: String {
+    "\(components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000) ms"
+  }
+}

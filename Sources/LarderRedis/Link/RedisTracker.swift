@@ -1,0 +1,332 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderEngine
+internal import Synchronization
+
+// THE LINK OF A HOST
+//
+// Each process with a link waits for its leadership, which ends with the process of the leader. The leader
+// has a connection on which the server names each change (CLIENT TRACKING with BCAST, over RESP3: names and
+// answers come on one connection, in the order of their commands). It sends a PING every 100 ms; when the
+// answer has come, all changes before it have been named. `SharedTable+Remote.swift` has the rules.
+//
+// A leader that is stopped keeps the leadership. After two seconds without news another process becomes its
+// deputy, under a second name, and ends when the leader has a link again.
+
+/// The task of this process that feeds a store with the changes of a server.
+final class RedisTracker: Sendable {
+  /// The time between two questions whether all changes have come.
+  static let heartbeat: Duration = .milliseconds(100)
+  private static let patience: Duration = .seconds(2)
+
+  private struct State {
+    var task: Task<Void, Never>?
+    var isRunning = true
+  }
+
+  private let service: RedisService
+  private let store: SharedStore
+  private let state = Mutex(State())
+  private let lockName: String
+
+  init(_ service: RedisService, _ store: SharedStore) {
+    self.service = service
+    self.store = store
+    lockName = "remote " + String(RemoteName(service.name).hash, radix: 16)
+    // A reference of the task keeps the tracker until the service cancels it.
+    let task = BlockingWork.task { await self.run() }
+    state.withLock { $0.task = task }
+  }
+
+  var isRunning: Bool { state.withLock { $0.isRunning } }
+
+  func cancel() { state.withLock { $0.task }?.cancel() }
+
+  // MARK: Leadership
+
+  private func run() async {
+    while !Task.isCancelled, !store.hasClosed {
+      do {
+        try await store.leader(lockName).lead(timeout: .seconds(1)) { _ in
+          await lead(asDeputy: false)
+        }
+      } catch is CancellationError {
+        break
+      } catch let error as StoreError where error.code == .lockTimeout {
+        await deputise()
+      } catch let error as StoreError where error.code == .closed {
+        break
+      } catch {
+        store.core.report(error)
+        try? await BlockingWork.sleep(for: .seconds(1))
+      }
+    }
+    state.withLock { $0.isRunning = false }
+  }
+
+  /// Leads in the place of a leader that is stopped.
+  private func deputise() async {
+    guard let record = try? record(), record.age > Self.patience else { return }
+    try? await store.leader(lockName + " deputy").lead(timeout: .milliseconds(1)) { _ in
+      await lead(asDeputy: true)
+    }
+  }
+
+  /// Connects again and again, until the task is cancelled or the store is closed; a deputy once.
+  private func lead(asDeputy: Bool) async {
+    var failures = 0
+    while !Task.isCancelled, !store.hasClosed {
+      do {
+        let number = UInt64.random(in: 1...UInt64.max)
+        try await RedisTracking(service, store, number: number, isDeputy: asDeputy).run {
+          failures = 0
+        }
+      } catch is CancellationError {
+        return
+      } catch let error as StoreError where error.code == .closed {
+        return
+      } catch {
+        try? record()?.count(.failures)
+        if failures == 0 { store.core.report(error) }
+      }
+      if asDeputy { return }
+      failures += 1
+      let longest = min(50 << min(failures, 6), 2000)
+      try? await BlockingWork.sleep(for: .milliseconds(Int.random(in: longest / 2...longest)))
+    }
+  }
+
+  private func record() throws -> RemoteRecord? {
+    try store.core.generation().table.remoteRecord(RemoteName(service.name))
+  }
+}
+
+/// The messages of a connection that were not applied yet.
+private final class PushInbox: Sendable {
+  private struct State {
+    var messages: [[RedisValue]] = []
+    var waiter: CheckedContinuation<Void, Never>?
+  }
+
+  private let state = Mutex(State())
+
+  func add(_ message: [RedisValue]) {
+    state.withLock { state in
+      state.messages.append(message)
+      defer { state.waiter = nil }
+      return state.waiter
+    }?.resume()
+  }
+
+  func take() -> [[RedisValue]] {
+    state.withLock { state in
+      defer { state.messages = [] }
+      return state.messages
+    }
+  }
+
+  /// Waits until there is a message, or for a time.
+  func wait(for time: Duration) async {
+    let timer = BlockingWork.task {
+      try? await BlockingWork.sleep(for: time)
+      self.state.withLock { state in
+        defer { state.waiter = nil }
+        return state.waiter
+      }?.resume()
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isReady = state.withLock { state in
+          if !state.messages.isEmpty || timer.isCancelled { return true }
+          state.waiter = continuation
+          return false
+        }
+        if isReady { continuation.resume() }
+      }
+    } onCancel: {
+      // The end of the timer wakes the waiter.
+      timer.cancel()
+    }
+    timer.cancel()
+  }
+}
+
+/// One connection on which the server names changes.
+private final class RedisTracking {
+  private let service: RedisService
+  private let store: SharedStore
+  private let core: StoreCore
+  private let name: RemoteName
+  /// The number of this link.
+  private let number: UInt64
+  private let isDeputy: Bool
+  private let inbox = PushInbox()
+  private var spaces: [String: NamespaceHandle] = [:]
+
+  init(_ service: RedisService, _ store: SharedStore, number: UInt64, isDeputy: Bool) {
+    self.service = service
+    self.store = store
+    core = store.core
+    name = RemoteName(service.name)
+    self.number = number
+    self.isDeputy = isDeputy
+  }
+
+  private func record() throws -> RemoteRecord {
+    if let record = try core.generation().table.remoteRecord(name) { return record }
+    throw StoreError(
+      .invalidOption, during: "remote", "The store has no room for another remote server.")
+  }
+
+  /// Runs until the connection fails, or a deputy is needed no longer.
+  ///
+  /// - Parameter onConnect: Called when the link has begun.
+  func run(onConnect: () -> Void) async throws {
+    var configuration = service.client.configuration
+    configuration.name += "-link"
+    let connection = try await RedisConnection.connect(to: configuration) { [inbox] message in
+      inbox.add(message)
+    }
+    defer { try? record().end(link: number) }
+    do {
+      try await connection.send(
+        RedisCommand("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", service.keys.tracked))
+      try await begin()
+      onConnect()
+      while !Task.isCancelled, !store.hasClosed {
+        let record = try record()
+        if record.link != number {
+          // Of another process, or of a generation that has just begun.
+          if isDeputy, record.link != 0 { break }
+          try await begin()
+        }
+        try await confirm(connection)
+        let next = ContinuousClock.now.advanced(by: RedisTracker.heartbeat)
+        while !Task.isCancelled, ContinuousClock.now < next {
+          await inbox.wait(for: max(next - .now, .milliseconds(1)))
+          try await apply(connection)
+        }
+      }
+    } catch {
+      await connection.close()
+      throw error
+    }
+    await connection.close()
+  }
+
+  /// Begins the link in the table (L1).
+  private func begin() async throws {
+    let (name, number) = (name, number)
+    _ = try await core.submitAsync(
+      .alter(bytes: 0) { transaction in
+        transaction.generation.table.remoteRecord(name)?.begin(
+          link: number, commitVersion: transaction.commitVersion)
+        transaction.force()
+        return true
+      }, space: nil)
+  }
+
+  /// Asks whether all changes have come (L3).
+  private func confirm(_ connection: RedisConnection) async throws {
+    let (wall, start) = (core.now, RemoteRecord.now)
+    try await connection.send(RedisCommand("PING"))
+    let roundTrip = RemoteRecord.now - start
+    try await apply(connection)
+    try record().confirm(fresh: start, wall: wall, roundTrip: roundTrip)
+  }
+
+  // MARK: Changes
+
+  private func apply(_ connection: RedisConnection) async throws {
+    var values: Set<RemoteKey> = []
+    for message in inbox.take() {
+      guard message.first?.text == "invalidate", message.count == 2 else { continue }
+      guard let keys = message[1].elements else {
+        // All keys: the server was flushed.
+        try core.generation().table.noteRemoteChanges()
+        try await begin()
+        continue
+      }
+      for key in keys {
+        switch service.keys.parse(key) {
+        case .value(let key): values.insert(key)
+        case .tag(let tag, let namespace): try await removeAll(tagged: tag, in: namespace)
+        case nil: break
+        }
+      }
+    }
+    if !values.isEmpty { try await remove(Array(values), connection) }
+  }
+
+  private func space(_ name: String) throws -> NamespaceHandle {
+    if let space = spaces[name] { return space }
+    let space = try NamespaceHandle(name: name)
+    if spaces.count >= 256 { spaces = [:] }
+    spaces[name] = space
+    return space
+  }
+
+  private func removeAll(tagged tag: String, in namespace: String) async throws {
+    try core.generation().table.noteRemoteChanges()
+    let (core, space) = (core, try space(namespace))
+    try await BlockingWork.run { try core.removeAll(tagged: tag, in: space) }
+  }
+
+  /// A changed key, and what the store has of it.
+  private struct Change: Sendable {
+    let key: RemoteKey
+    let space: NamespaceHandle
+    /// The version that the server has by now, if it was asked.
+    var current: UInt64 = 0
+  }
+
+  /// Removes keys from the store (L2).
+  private func remove(_ keys: [RemoteKey], _ connection: RedisConnection) async throws {
+    let generation = try core.generation()
+    var changes = try keys.map { Change(key: $0, space: try space($0.namespace)) }
+    for change in changes {
+      generation.table.noteRemoteChange(hash: change.space.hash(of: change.key.key, in: generation))
+    }
+    try record().count(.invalidations, changes.count)
+    // A writer that is in a transaction may store a value that it read before.
+    let isQuiet = generation.table.ticketHolder == nil
+    var young: [Int] = []
+    var present: [Int] = []
+    for (index, change) in changes.enumerated() {
+      switch try core.lookup(change.key.key, in: change.space, isRepeated: true).outcome {
+      case .found(let stored), .knownAbsent(let stored):
+        present.append(index)
+        // Probably this host's own write, which the server has named as well.
+        if stored.remoteVersion != 0, core.now - stored.created < 2000 { young.append(index) }
+      case .absent, .unchanged: break
+      case .unreadable: present.append(index)
+      }
+    }
+    if isQuiet, present.isEmpty { return }
+    if !young.isEmpty {
+      let versions = try await service.versions(of: young.map { changes[$0].key }) { commands in
+        try await connection.send(commands)
+      }
+      for (index, version) in zip(young, versions) {
+        changes[index].current = version?.version ?? 0
+      }
+    }
+    let removed = isQuiet ? present.map { changes[$0] } : changes
+    _ = try await core.submitAsync(
+      .alter(bytes: 0) { transaction in
+        var isChange = false
+        for change in removed {
+          if change.current != 0,
+            try transaction.remoteVersion(of: change.key.key, in: change.space) == change.current
+          {
+            continue
+          }
+          isChange = try transaction.unset(change.key.key, in: change.space) || isChange
+        }
+        return isChange
+      }, space: nil)
+  }
+}

@@ -1,0 +1,225 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderRedis
+import LarderTesting
+import Synchronization
+import Testing
+
+/// A host: a store of its own, with a link to a server.
+struct Host: Sendable {
+  let directory: TemporaryDirectory
+  let store: SharedStore
+  let link: RedisLink
+  let name: RemoteName
+  let errors = ErrorLog()
+
+  init(_ configuration: RedisConfiguration, prefix: String = "test") async throws {
+    directory = try TemporaryDirectory()
+    let errors = errors
+    var options = StoreOptions(budget: .megabytes(64))
+    options.onError = { errors.add("\($0)") }
+    store = try SharedStore(at: directory.appending("store"), options)
+    link = try RedisLink(configuration, prefix: prefix)
+    name = RemoteName(link.description)
+  }
+
+  func cache<Value: Codable & Sendable>(
+    of type: Value.Type = String.self, _ namespace: String = "values",
+    _ options: RemoteOptions = RemoteOptions()
+  ) -> PersistentCache<String, Value> {
+    PersistentCache(storage: store, namespace: namespace, remote: link, remoteOptions: options)
+  }
+
+  var record: RemoteRecord {
+    get throws { try #require(store.core.generation().table.remoteRecord(name)) }
+  }
+
+  /// Waits until the link has confirmed that it knows all changes.
+  func linked() async throws {
+    try await awaitEventually("the link begins", within: .seconds(60)) {
+      try record.link != 0 && record.age < .milliseconds(300)
+    }
+  }
+
+  final class ErrorLog: Sendable {
+    private let texts = Mutex<[String]>([])
+    func add(_ text: String) { texts.withLock { $0.append(text) } }
+    var all: [String] { texts.withLock { $0 } }
+  }
+}
+
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)))
+struct RemoteCacheTests {
+  @Test func `A value that one host sets is read, changed and removed by another`() async throws {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let caches = hosts.map { $0.cache() }
+    for host in hosts { try await host.linked() }
+    for round in 0..<50 {
+      let (writer, reader) = (caches[round % 2], caches[(round + 1) % 2])
+      try await writer.setValue("value \(round)", forKey: "k")
+      #expect(try await writer.value(forKey: "k") == "value \(round)")
+      try await awaitEventually("the other host reads it") {
+        try await reader.value(forKey: "k") == "value \(round)"
+      }
+      #expect(try await reader.value(forKey: "k", freshness: .latest) == "value \(round)")
+    }
+    #expect(try await caches[0].removeValue(forKey: "k"))
+    #expect(try await caches[0].value(forKey: "k") == nil)
+    try await awaitEventually("the other host reads none") {
+      try await caches[1].value(forKey: "k") == nil
+    }
+    #expect(try await !caches[1].removeValue(forKey: "k"))
+    for host in hosts {
+      #expect(host.errors.all == [])
+      #expect(try host.store.verify() == [])
+    }
+  }
+
+  @Test func `A copy is read without the server, and counted as fetched once`() async throws {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let (first, second) = (hosts[0].cache(), hosts[1].cache())
+    for host in hosts { try await host.linked() }
+    try await first.setValue("x", forKey: "k")
+    #expect(try await second.value(forKey: "k") == "x")
+    for _ in 0..<100 {
+      #expect(try await second.value(forKey: "k") == "x")
+      second.clearMemoryCache()
+    }
+    // The message of the write may overtake the first.
+    #expect(try (1...2).contains(hosts[1].record.value(of: .fetchedHits)))
+    #expect(try hosts[0].record.value(of: .fetchedHits) == 0)
+  }
+
+  @Test func `Synchronous calls ask the server, also from threads of the pool`() async throws {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let (first, second) = (hosts[0].cache(), hosts[1].cache())
+    await withTaskGroup(of: Bool.self) { group in
+      for number in 0..<32 {
+        group.addTask {
+          first["k\(number)"] = "v\(number)"
+          return second["k\(number)"] == "v\(number)" && first["k\(number)"] == "v\(number)"
+        }
+      }
+      for await isRight in group { #expect(isRight) }
+    }
+    let values = try second.values(forKeys: (0..<40).map { "k\($0)" })
+    #expect(values.count == 32 && values["k7"] == "v7")
+    #expect(hosts.flatMap(\.errors.all) == [])
+  }
+
+  @Test func `Lifetimes, tags and negative entries reach the other hosts`() async throws {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let (first, second) = (hosts[0].cache(), hosts[1].cache())
+    for host in hosts { try await host.linked() }
+    try await first.setValue("short", forKey: "short", expires: .after(.milliseconds(400)))
+    #expect(try await second.value(forKey: "short") == "short")
+    try await first.setValue("a", forKey: "a", tags: ["red", "blue"])
+    try await first.setValue("b", forKey: "b", tags: ["blue"])
+    try await first.setValue("c", forKey: "c", tags: ["red"])
+    for key in ["a", "b", "c"] { #expect(try await second.value(forKey: key) == key) }
+    try await second.removeAll(tagged: "red")
+    #expect(try await second.value(forKey: "a") == nil)
+    #expect(try await second.value(forKey: "b") == "b")
+    try await awaitEventually("the values with the tag are gone") {
+      let a = try await first.value(forKey: "a")
+      let c = try await first.value(forKey: "c")
+      return a == nil && c == nil
+    }
+    #expect(try await first.value(forKey: "b") == "b")
+    try await first.setValue("new a", forKey: "a", tags: ["red"])
+    try await awaitEventually("a new value with the tag is read") {
+      try await second.value(forKey: "a") == "new a"
+    }
+    try await awaitEventually("the value expires everywhere") {
+      let values = [
+        try await first.value(forKey: "short"), try await second.value(forKey: "short"),
+      ]
+      return values == [nil, nil]
+    }
+    try await first.setAbsent(forKey: "none", expires: .after(.seconds(60)))
+    #expect(try await second.value(forKey: "none") == nil)
+    #expect(try second.state(forKey: "none") == .absent)
+    #expect(try second.state(forKey: "unknown") == .unknown)
+    try await first.removeAll()
+    try await awaitEventually("all are removed") { try await second.value(forKey: "b") == nil }
+    #expect(hosts.flatMap(\.errors.all) == [])
+  }
+
+  @Test func `Hosts compute a key once, and a result after a write is not stored`() async throws {
+    let server = try await RedisServer()
+    let hosts = try await withThrowingTaskGroup(of: Host.self) { group in
+      for _ in 0..<3 { group.addTask { try await Host(server.socket) } }
+      return try await group.reduce(into: [Host]()) { $0.append($1) }
+    }
+    let caches = hosts.map { $0.cache() }
+    for host in hosts { try await host.linked() }
+    let computations = Host.ErrorLog()
+    for round in 0..<5 {
+      try await withThrowingTaskGroup(of: String.self) { group in
+        for cache in caches {
+          for _ in 0..<4 {
+            group.addTask {
+              try await cache.value(forKey: "round \(round)") {
+                computations.add("\(round)")
+                try await Task.sleep(for: .milliseconds(50))
+                return "computed \(round)"
+              }
+            }
+          }
+        }
+        for try await value in group { #expect(value == "computed \(round)") }
+      }
+      #expect(computations.all.count == round + 1)
+    }
+    let late = try await caches[0].value(forKey: "late") {
+      try await caches[1].setValue("newer", forKey: "late")
+      return "late"
+    }
+    #expect(late == "late")
+    #expect(try await caches[2].value(forKey: "late", freshness: .latest) == "newer")
+    #expect(try await caches[0].value(forKey: "late", freshness: .latest) == "newer")
+    let absent = try await caches[0].value(forKey: "absent", absentFor: .seconds(60)) { nil }
+    #expect(absent == nil)
+    #expect(try caches[1].state(forKey: "absent") == .absent)
+    struct Failure: Error {}
+    await #expect(throws: Failure.self) {
+      try await caches[0].value(forKey: "failing") { throw Failure() }
+    }
+    // The claim of the failed computation has ended.
+    #expect(try await caches[1].value(forKey: "failing") { "second" } == "second")
+  }
+
+  @Test func `Atomic operations of several hosts lose nothing`() async throws {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let caches = hosts.map { $0.cache(of: Int.self, "counters") }
+    for host in hosts { try await host.linked() }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for cache in caches {
+        for _ in 0..<4 {
+          group.addTask { for _ in 0..<25 { try await cache.increment(forKey: "n") } }
+        }
+      }
+      try await group.waitForAll()
+    }
+    for cache in caches { #expect(try await cache.value(forKey: "n", freshness: .latest) == 200) }
+    let version = try caches[0].versionedValue(forKey: "n")
+    #expect(version.value == 200)
+    #expect(try await caches[1].compareAndSet(1, forKey: "n", ifVersion: version.version))
+    #expect(try await !caches[0].compareAndSet(2, forKey: "n", ifVersion: version.version))
+    #expect(try await caches[0].value(forKey: "n", freshness: .latest) == 1)
+    let first = try await caches[0].setIfAbsent(5, forKey: "once")
+    let second = try await caches[1].setIfAbsent(6, forKey: "once")
+    #expect(first && !second)
+    #expect(try await caches[1].value(forKey: "once") == 5)
+    #expect(hosts.flatMap(\.errors.all) == [])
+  }
+}
