@@ -31,6 +31,7 @@ let package = Package(
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-demo", targets: ["LarderDemo"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
+    .executable(name: "larder-hosts", targets: ["LarderHosts"]),
   ],
   // What needs other packages is behind traits. They are on by default, so that `swift build` and
   // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
@@ -179,6 +180,13 @@ let package = Package(
         "Larder", "LarderEngine", "LarderRecovery", "LarderTesting",
         outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
+    // Several hosts with one server: its demo, its figures, and the processes of its tests.
+    .executableTarget(
+      name: "LarderHosts",
+      dependencies: [
+        "Larder", "LarderRedis", "LarderEngine", "LarderSystem", "LarderTesting",
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
+      ]),
     .executableTarget(
       name: "LarderStress",
       dependencies: [
@@ -264,7 +272,7 @@ let package = Package(
     .testTarget(
       name: "LarderRedisTests",
       dependencies: [
-        "LarderRedis", "Larder", "LarderEngine", "LarderTesting",
+        "LarderRedis", "Larder", "LarderEngine", "LarderTesting", "LarderHosts",
         outside("NIOCore", "swift-nio", "Redis"),
       ]),
     .testTarget(

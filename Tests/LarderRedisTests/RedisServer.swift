@@ -25,6 +25,7 @@ final class RedisServer: Sendable {
   let directory: TemporaryDirectory
   let process: ChildProcess
   let port: Int
+  private let arguments: [String]
 
   /// Starts a server and waits until it accepts connections.
   ///
@@ -48,12 +49,27 @@ final class RedisServer: Sendable {
         certificates.path("server.key"), "--tls-ca-cert-file", certificates.path("ca.pem"),
       ]
     }
-    process = try ChildProcess(
-      "redis-server",
+    arguments =
       words + [
         "--save", "", "--appendonly", "no", "--dir", directory.path, "--logfile",
         directory.appending("log"),
-      ] + options)
+      ] + options
+    process = try ChildProcess("redis-server", arguments)
+    try await accepts()
+  }
+
+  private init(_ directory: TemporaryDirectory, _ port: Int, _ arguments: [String]) async throws {
+    (self.directory, self.port, self.arguments) = (directory, port, arguments)
+    process = try ChildProcess("redis-server", arguments)
+    try await accepts()
+  }
+
+  /// Starts the server again after it has ended, without its data.
+  func restarted() async throws -> RedisServer {
+    try await RedisServer(directory, port, arguments)
+  }
+
+  private func accepts() async throws {
     let configuration = socket
     try await awaitEventually("the server accepts connections", within: .seconds(60)) {
       let error = await redisError {

@@ -1,0 +1,190 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+import LarderEngine
+import LarderRedis
+import LarderTesting
+import Testing
+
+/// The line that a worker of `larder-hosts` prints.
+struct WorkerReport: Decodable, Sendable {
+  let reads: Int
+  let writes: Int
+  let misses: Int
+  let violations: Int
+  let longest_ms: Int
+  let computations: Int
+  let fetched_by_host: Int
+  let verified_by_host: Int
+  let links_of_host: Int
+  let errors: [String: Int]
+}
+
+/// Hosts with several processes, which read and write, and check what they read.
+final class HostProcesses: Sendable {
+  static let hosts = 2
+  static let perHost = 2
+
+  let directory: TemporaryDirectory
+  let workers: [ChildProcess]
+  private let name: RemoteName
+
+  /// Starts the processes, and waits until all are ready.
+  init(_ url: String, staleness: Int = 500, seconds: Double = 3) throws {
+    directory = try TemporaryDirectory()
+    let tool = try TestExecutable("larder-hosts")
+    let count = Self.hosts * Self.perHost
+    var workers: [ChildProcess] = []
+    for index in 0..<count {
+      workers.append(
+        try tool.start([
+          "worker", "--waits", "--store", directory.appending("host\(index % Self.hosts)"),
+          "--url", url, "--oracle", directory.appending("oracle"), "--index", "\(index)",
+          "--processes", "\(count)", "--keys", "200", "--writes", "0.1", "--tasks", "2",
+          "--staleness", "\(staleness)", "--seconds", "\(seconds)",
+        ]))
+    }
+    self.workers = workers
+    name = RemoteName(try RedisLink(url: url, prefix: "hosts").description)
+    for worker in workers {
+      #expect(try worker.nextLine(deadline: .seconds(60)) == "ready")
+    }
+  }
+
+  func begin() throws { for worker in workers { try worker.send("begin") } }
+
+  /// The record of the link in the store of a host.
+  func withRecord<R>(ofHost host: Int, _ body: (RemoteRecord) throws -> R) throws -> R {
+    let store = try SharedStore(at: directory.appending("host\(host)"))
+    defer { store.close() }
+    return try body(try #require(store.core.generation().table.remoteRecord(name)))
+  }
+
+  /// The worker with the link of a host.
+  func holder(ofHost host: Int) throws -> ChildProcess {
+    let pid = try withRecord(ofHost: host) { $0.pid }
+    return try #require(workers.first { $0.processIdentifier == pid })
+  }
+
+  /// Waits for the reports of all workers but the killed ones, and checks the stores.
+  func reports(without killed: [ChildProcess] = []) throws -> [WorkerReport] {
+    var result: [WorkerReport] = []
+    for worker in workers where !killed.contains(where: { $0 === worker }) {
+      let line = try worker.nextLine(deadline: .seconds(60))
+      result.append(try JSONDecoder().decode(WorkerReport.self, from: Data(line.utf8)))
+      #expect(try worker.wait(deadline: .seconds(60)).isSuccess)
+    }
+    for host in 0..<Self.hosts {
+      let store = try SharedStore(at: directory.appending("host\(host)"))
+      #expect(try store.verify() == [])
+      store.close()
+    }
+    return result
+  }
+}
+
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)), .serialized)
+struct HostFaultTests {
+  /// Disturbs hosts, and checks that no read was older than its limit.
+  private func run(
+    _ server: RedisServer, _ disturb: (HostProcesses) async throws -> [ChildProcess]
+  ) async throws -> [WorkerReport] {
+    let hosts = try HostProcesses("redis+unix://\(server.directory.appending("socket"))")
+    try hosts.begin()
+    let killed = try await disturb(hosts)
+    let reports = try hosts.reports(without: killed)
+    for report in reports {
+      #expect(report.violations == 0, "the longest is \(report.longest_ms) ms")
+      #expect(report.reads > 50)
+    }
+    return reports
+  }
+
+  private func pause(_ time: Duration) async throws { try await BlockingWork.sleep(for: time) }
+
+  @Test func `Without faults nothing is older than its limit, and each host has one link`()
+    async throws
+  {
+    let server = try await RedisServer()
+    let reports = try await run(server) { _ in [] }
+    #expect(reports.allSatisfy { $0.errors.isEmpty && $0.links_of_host == 1 })
+    #expect(reports.map(\.writes).allSatisfy { $0 > 10 })
+  }
+
+  @Test func `A stopped server makes reads fail and not stale, and ends with its return`()
+    async throws
+  {
+    let server = try await RedisServer()
+    let reports = try await run(server) { _ in
+      try await pause(.milliseconds(300))
+      try server.process.stop()
+      try await pause(.milliseconds(1500))
+      server.process.continue()
+      return []
+    }
+    #expect(reports.contains { $0.errors["timeout", default: 0] > 0 })
+  }
+
+  @Test func `A server that is killed and starts empty makes nothing stale`() async throws {
+    let server = try await RedisServer()
+    var second: RedisServer?
+    let reports = try await run(server) { _ in
+      try await pause(.milliseconds(300))
+      server.process.kill()
+      try await pause(.milliseconds(400))
+      second = try await server.restarted()
+      return []
+    }
+    #expect(reports.allSatisfy { $0.links_of_host >= 2 })
+    #expect(second != nil)
+  }
+
+  @Test func `When the process with the link is killed, another one of the host takes over`()
+    async throws
+  {
+    let server = try await RedisServer()
+    let reports = try await run(server) { hosts in
+      try await pause(.milliseconds(500))
+      let holder = try hosts.holder(ofHost: 0)
+      holder.kill()
+      try await awaitEventually("another process has the link") {
+        try hosts.withRecord(ofHost: 0) {
+          $0.pid != holder.processIdentifier && $0.age < .milliseconds(300)
+        }
+      }
+      return [holder]
+    }
+    #expect(reports.contains { $0.links_of_host >= 2 })
+  }
+
+  @Test func `When the process with the link is stopped, a deputy takes its place`() async throws {
+    let server = try await RedisServer()
+    _ = try await run(server) { hosts in
+      try await pause(.milliseconds(300))
+      let holder = try hosts.holder(ofHost: 0)
+      try holder.stop()
+      try await awaitEventually("another process has the link", within: .seconds(30)) {
+        try hosts.withRecord(ofHost: 0) {
+          $0.pid != holder.processIdentifier && $0.age < .milliseconds(300)
+        }
+      }
+      holder.continue()
+      return []
+    }
+  }
+
+  @Test func `Removals of all keys by the server make nothing stale`() async throws {
+    let server = try await RedisServer()
+    _ = try await run(server) { _ in
+      let connection = try await RedisConnection.connect(to: server.socket)
+      for _ in 0..<20 {
+        try await pause(.milliseconds(100))
+        try await connection.send(RedisCommand("FLUSHALL"))
+      }
+      return []
+    }
+  }
+}
