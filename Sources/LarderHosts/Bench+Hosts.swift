@@ -52,7 +52,7 @@ extension Bench {
           hosts: 3, perHost: 4, url: server.url,
           [
             "--mode", mode.rawValue, "--keys", "10000", "--writes", "0.05", "--tasks", "4",
-            "--seconds", quick ? "2" : "4",
+            "--fills", "--seconds", quick ? "2" : "4",
           ])
         try group.begin()
         let rate = try group.reports().reduce(0.0) { sum, report in

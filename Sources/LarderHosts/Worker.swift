@@ -30,11 +30,17 @@ struct Worker: AsyncParsableCommand {
   @Option(help: "The time in seconds.") var seconds = 2.0
   @Option(help: "larder, or redis for the server alone.") var mode = Mode.larder
   @Flag(help: "Missing values are computed.") var computes = false
+  @Flag(help: "Write all keys first.") var fills = false
+  @Flag(
+    help: ArgumentHelp(
+      "Say that all changes were applied without asking: a broken rule, which must be noticed."))
+  var lies = false
   @Flag(help: "Begin when a line comes on the standard input.") var waits = false
 
   func run() async throws {
     let run = try WorkerRun(self)
     await run.prepare()
+    if fills, index == 0 { try await run.fill() }
     if waits {
       print("ready")
       StandardOutput.flush()
@@ -105,6 +111,28 @@ final class WorkerRun: Sendable {
     }
   }
 
+  /// Writes all keys.
+  func fill() async throws {
+    for start in stride(from: 0, to: options.keys, by: 500) {
+      let keys = start..<min(start + 500, options.keys)
+      if let cache {
+        try await cache.setValues(keys.map { ($0, "1 \(Self.filling)") })
+      } else {
+        _ = try await client.send(
+          keys.map { RedisCommand("SET", "pages:\($0)", "1 \(Self.filling)") })
+      }
+    }
+  }
+
+  /// Breaks the rule that changes are applied before the time is confirmed.
+  private func lie(until end: UInt64) async {
+    while Clocks.monotonicNanoseconds() < end {
+      record?.confirm(
+        fresh: Clocks.monotonicNanoseconds(), wall: Clocks.wallMilliseconds(), roundTrip: 0)
+      try? await Task.sleep(for: .milliseconds(10))
+    }
+  }
+
   private var record: RemoteRecord? {
     guard let link else { return nil }
     return try? store?.core.generation().table.remoteRecord(RemoteName(link.description))
@@ -113,6 +141,7 @@ final class WorkerRun: Sendable {
   func run() async throws -> String {
     let start = Clocks.monotonicNanoseconds()
     let end = start + UInt64(options.seconds * 1e9)
+    if options.lies { Task { await self.lie(until: end) } }
     let total = await withTaskGroup(of: Tally.self) { group in
       for task in 0..<options.tasks { group.addTask { await self.work(task, until: end) } }
       return await group.reduce(into: Tally()) { $0.add($1) }
@@ -134,9 +163,10 @@ final class WorkerRun: Sendable {
 
   private func work(_ task: Int, until end: UInt64) async -> Tally {
     var tally = Tally()
-    var random = SystemRandomNumberGenerator()
+    var random = SeededRandom(seed: UInt64.random(in: 0...UInt64.max))
     let writers = options.processes * options.tasks
     let own = options.index * options.tasks + task
+    // The first values have the number 1.
     var numbers: [Int: UInt64] = [:]
     var turns = 0
     while true {
@@ -148,7 +178,7 @@ final class WorkerRun: Sendable {
         if isWrite {
           key = key / writers * writers + own
           if key >= options.keys { continue }
-          let number = numbers[key, default: 0] + 1
+          let number = numbers[key, default: options.fills ? 1 : 0] + 1
           // Also after a failure: whether the server has the number is not known.
           numbers[key] = number
           try await write(number, key)

@@ -33,7 +33,7 @@ final class HostProcesses: Sendable {
   private let name: RemoteName
 
   /// Starts the processes, and waits until all are ready.
-  init(_ url: String, staleness: Int = 500, seconds: Double = 3) throws {
+  init(_ url: String, _ options: [String], staleness: Int = 500, seconds: Double) throws {
     directory = try TemporaryDirectory()
     let tool = try TestExecutable("larder-hosts")
     let count = Self.hosts * Self.perHost
@@ -45,7 +45,7 @@ final class HostProcesses: Sendable {
           "--url", url, "--oracle", directory.appending("oracle"), "--index", "\(index)",
           "--processes", "\(count)", "--keys", "200", "--writes", "0.1", "--tasks", "2",
           "--staleness", "\(staleness)", "--seconds", "\(seconds)",
-        ]))
+        ] + options))
     }
     self.workers = workers
     name = RemoteName(try RedisLink(url: url, prefix: "hosts").description)
@@ -90,13 +90,15 @@ final class HostProcesses: Sendable {
 struct HostFaultTests {
   /// Disturbs hosts, and checks that no read was older than its limit.
   private func run(
-    _ server: RedisServer, _ disturb: (HostProcesses) async throws -> [ChildProcess]
+    _ server: RedisServer, _ options: [String] = [], seconds: Double = 3, isSound: Bool = true,
+    _ disturb: (HostProcesses) async throws -> [ChildProcess]
   ) async throws -> [WorkerReport] {
-    let hosts = try HostProcesses("redis+unix://\(server.directory.appending("socket"))")
+    let hosts = try HostProcesses(
+      "redis+unix://\(server.directory.appending("socket"))", options, seconds: seconds)
     try hosts.begin()
     let killed = try await disturb(hosts)
     let reports = try hosts.reports(without: killed)
-    for report in reports {
+    for report in reports where isSound {
       #expect(report.violations == 0, "the longest is \(report.longest_ms) ms")
       #expect(report.reads > 50)
     }
@@ -162,7 +164,7 @@ struct HostFaultTests {
 
   @Test func `When the process with the link is stopped, a deputy takes its place`() async throws {
     let server = try await RedisServer()
-    _ = try await run(server) { hosts in
+    _ = try await run(server, seconds: 5) { hosts in
       try await pause(.milliseconds(300))
       let holder = try hosts.holder(ofHost: 0)
       try holder.stop()
@@ -174,6 +176,19 @@ struct HostFaultTests {
       holder.continue()
       return []
     }
+  }
+
+  @Test func `A link that confirms changes before it has applied them is noticed`() async throws {
+    let server = try await RedisServer()
+    let reports = try await run(server, ["--lies"], isSound: false) { hosts in
+      try await pause(.milliseconds(300))
+      let holder = try hosts.holder(ofHost: 0)
+      try holder.stop()
+      try await pause(.milliseconds(1500))
+      holder.continue()
+      return []
+    }
+    #expect(reports.contains { $0.violations > 0 })
   }
 
   @Test func `Removals of all keys by the server make nothing stale`() async throws {

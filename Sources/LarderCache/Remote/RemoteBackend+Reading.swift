@@ -26,26 +26,29 @@ extension RemoteBackend {
     var result: [Key: Value] = [:]
     var missing: [Key] = []
     for key in keys {
-      if let value = tier.validValue(key) {
-        result[key] = value
+      if let value = tier.validValue(key) { result[key] = value } else { missing.append(key) }
+    }
+    let requests = try requests(missing, isRepeated: false)
+    var wanted: [Request] = []
+    for request in requests {
+      guard let stored = request.stored, isVerified(stored.commitVersion, request.place.record)
+      else {
+        wanted.append(request)
         continue
       }
-      switch try find(key, KeyRead()) {
-      case .value(let loaded): result[key] = loaded.value
-      case .absent: break
-      case .unknown: missing.append(key)
-      }
+      // Through the local backend, which keeps the value in memory.
+      if !request.isAbsent { result[request.key] = try local.find(request.key).value?.value }
     }
-    if missing.isEmpty { return result }
-    let wanted = missing
+    if wanted.isEmpty { return result }
+    let asked = wanted
     let states = try BlockingWork.wait {
       do {
-        return try await self.fetch(wanted)
+        return try await self.fetch(asked)
       } catch {
-        return try wanted.map { try self.stale($0, after: error) }
+        return try asked.map { try self.stale($0.key, after: error) }
       }
     }
-    for (key, state) in zip(wanted, states) { result[key] = state.value?.value }
+    for (request, state) in zip(wanted, states) { result[request.key] = state.value?.value }
     return result
   }
 
@@ -73,20 +76,28 @@ extension RemoteBackend {
   // MARK: The server
 
   /// A key that is asked for.
-  private struct Request {
+  struct Request: Sendable {
     let key: Key
     let place: RemoteBackend.Place
     let fence: RemoteFence
-    /// The host's copy, which is not verified.
-    var copy: StoredValue?
+    /// The entry of the host.
+    var stored: StoredValue?
     var isAbsent = false
+
+    /// The host's copy of a version of the server. A tag may have been removed since.
+    var copy: StoredValue? {
+      stored.flatMap { $0.remoteVersion == 0 || !$0.tags.isEmpty ? nil : $0 }
+    }
   }
 
   /// Returns what the server knows of keys, and stores it in the host. Values of which the host has the
   /// same version are not fetched again.
   func fetch(_ keys: [Key]) async throws -> [KeyState<LoadedValue<Value>>] {
-    let requests = try keys.map(request)
-    var result = [KeyState<LoadedValue<Value>>](repeating: .unknown, count: keys.count)
+    try await fetch(requests(keys, isRepeated: true))
+  }
+
+  private func fetch(_ requests: [Request]) async throws -> [KeyState<LoadedValue<Value>>] {
+    var result = [KeyState<LoadedValue<Value>>](repeating: .unknown, count: requests.count)
     var fills: [Fill] = []
     var missing = Array(requests.indices)
     do {
@@ -114,24 +125,29 @@ extension RemoteBackend {
       requests.first?.place.record.count(.failures)
       throw error
     }
-    // The values are valid although they could not be stored.
-    do { try await store(fills) } catch { report(error) }
+    storeLater(fills)
     return result
   }
 
-  private func request(_ key: Key) throws -> Request {
-    let place = try place("get", key)
-    var request = Request(key: key, place: place, fence: place.fence)
-    let lookup = try place.store.core.lookup(
-      place.store.encoded, in: place.store.space, isRepeated: true)
-    switch lookup.outcome {
-    case .found(let stored): request.copy = stored
-    case .knownAbsent(let stored): (request.copy, request.isAbsent) = (stored, true)
-    default: break
+  /// Reads the entries of keys from one snapshot, with the fences that precede it.
+  private func requests(_ keys: [Key], isRepeated: Bool) throws -> [Request] {
+    let places = try keys.map { try place("get", $0) }
+    guard let first = places.first else { return [] }
+    let fences = places.map { $0.fence }
+    let (core, space) = (first.store.core, first.store.space)
+    let lookups =
+      keys.count == 1
+      ? [try core.lookup(first.store.encoded, in: space, isRepeated: isRepeated)]
+      : try core.lookup(places.map { $0.store.encoded }, in: space)
+    return places.indices.map { index in
+      var request = Request(key: keys[index], place: places[index], fence: fences[index])
+      switch lookups[index].outcome {
+      case .found(let stored): request.stored = stored
+      case .knownAbsent(let stored): (request.stored, request.isAbsent) = (stored, true)
+      default: break
+      }
+      return request
     }
-    // A tag may have been removed since.
-    if let copy = request.copy, copy.remoteVersion == 0 || !copy.tags.isEmpty { request.copy = nil }
-    return request
   }
 
   /// Returns the host's copy as verified, if the server has the same version.

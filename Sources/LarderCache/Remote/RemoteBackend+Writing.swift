@@ -103,7 +103,7 @@ extension RemoteBackend {
         (CodecIdentifier.plainBytes, [UInt8]())
       }
     let version = RemoteVersion(
-      UInt64.random(in: 1...UInt64.max),
+      try RemoteVersion.next(in: place.store.core.generation()),
       lifetime: deadline == EntryHeader.never ? nil : max(deadline - now, 1))
     let entry = RemoteEntry(
       version, codec: codec.rawValue, payload: payload, isAbsent: value == nil,
@@ -128,8 +128,8 @@ extension RemoteBackend {
     await keep(zip(writes, fences).map { ($0, $1) })
   }
 
-  /// Stores in the host what the server has acknowledged. If the message of the server that the key has
-  /// changed came first, the server is asked whether that was this write.
+  /// Stores in the host what the server has acknowledged. If the server's message that the key has changed
+  /// came first, it may be about a later write: the next read asks the server.
   func keep(_ writes: [(write: PreparedWrite, fence: RemoteFence)]) async {
     do {
       let fills = try writes.map { write, fence in
@@ -138,20 +138,8 @@ extension RemoteBackend {
           content: try content(write.write.entry, write.place.store.encoded, kept: write.kept),
           fence: fence, elseRemoves: true)
       }
-      let isStored = try await store(fills)
-      let overtaken = writes.indices.filter { !isStored[$0] }
-      if overtaken.isEmpty { return }
-      let fences = overtaken.map { writes[$0].write.place.fence }
-      let versions = try await service.versions(of: overtaken.map { writes[$0].write.write.key })
-      var again: [Fill] = []
-      for (position, index) in overtaken.enumerated()
-      where versions[position]?.version == writes[index].write.write.entry.version.version {
-        let fill = fills[index]
-        again.append(Fill(key: fill.key, content: fill.content, fence: fences[position]))
-      }
-      try await store(again)
+      try await store(fills)
     } catch {
-      // The server has the values; the next read asks it.
       report(error)
       try? await removeLocally(writes.map(\.write.place.store.encoded))
     }

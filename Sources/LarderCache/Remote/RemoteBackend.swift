@@ -4,7 +4,6 @@
 
 internal import LarderCoding
 internal import LarderEngine
-internal import Synchronization
 
 // VALUES OF A REMOTE SERVER
 //
@@ -149,36 +148,47 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   }
 
   /// Stores values in one transaction (L4).
-  ///
-  /// - Returns: Whether each was stored.
-  @discardableResult
-  func store(_ fills: [Fill]) async throws -> [Bool] {
-    if fills.isEmpty { return [] }
+  func store(_ fills: [Fill]) async throws {
+    if fills.isEmpty { return }
     let (core, space) = try local.open("set")
-    let outcome = Mutex<[Bool]>([])
+    _ = try await core.submitAsync(storing(fills, in: space), space: nil)
+  }
+
+  /// Stores values that the server has, without waiting for it.
+  func storeLater(_ fills: [Fill]) {
+    if fills.isEmpty { return }
+    do {
+      let (core, space) = try local.open("set")
+      core.submit(
+        storing(fills, in: space), space: nil, key: WriteRequest.noKey
+      ) { [local] result in
+        // The values are valid although they could not be stored.
+        if case .failed(let error) = result { local.report(error) }
+      }
+    } catch {
+      report(error)
+    }
+  }
+
+  private func storing(_ fills: [Fill], in space: NamespaceHandle) -> WriteRequest.Kind {
     let name = name
     let bytes = fills.reduce(0) { $0 + $1.content.payload.count }
-    _ = try await core.submitAsync(
-      .alter(bytes: bytes) { transaction in
-        let record = transaction.generation.table.remoteRecord(name)
-        var results: [Bool] = []
-        var isChange = false
-        for fill in fills {
-          let isCurrent = record?.isPassed(by: fill.fence) ?? false
-          if isCurrent {
-            try transaction.set(fill.content, forKey: fill.key, in: space)
-            // A value that is on its way from the server may be older than one that was written.
-            if fill.elseRemoves { record?.table.noteRemoteChange(hash: fill.fence.hash) }
-            isChange = true
-          } else if fill.elseRemoves {
-            isChange = try transaction.unset(fill.key, in: space) || isChange
-          }
-          results.append(isCurrent)
+    return .alter(bytes: bytes) { transaction in
+      let record = transaction.generation.table.remoteRecord(name)
+      var isChange = false
+      for fill in fills {
+        let isCurrent = record?.isPassed(by: fill.fence) ?? false
+        if isCurrent {
+          try transaction.set(fill.content, forKey: fill.key, in: space)
+          // A value that is on its way from the server may be older than one that was written.
+          if fill.elseRemoves { record?.table.noteRemoteChange(hash: fill.fence.hash) }
+          isChange = true
+        } else if fill.elseRemoves {
+          isChange = try transaction.unset(fill.key, in: space) || isChange
         }
-        outcome.withLock { $0 = results }
-        return isChange
-      }, space: nil)
-    return outcome.withLock { $0 }
+      }
+      return isChange
+    }
   }
 
   /// Removes keys from the host.

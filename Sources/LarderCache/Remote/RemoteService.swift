@@ -51,8 +51,25 @@ package struct RemoteKey: Sendable, Hashable {
   }
 }
 
-/// The version of a value on the server.
+/// The version of a value on the server: 16 bits for the host that wrote it, and 48 random ones.
 package struct RemoteVersion: Sendable, Hashable {
+  private static let hostShift: UInt64 = 48
+
+  /// Returns a new version for a value that a host writes.
+  static func next(in generation: Generation) -> UInt64 {
+    host(generation) << hostShift | UInt64.random(in: 1..<1 << hostShift)
+  }
+
+  /// Returns whether a host has probably written a version; another host may have the same number.
+  package static func isOwn(_ version: UInt64, in generation: Generation) -> Bool {
+    version >> hostShift == host(generation)
+  }
+
+  private static func host(_ generation: Generation) -> UInt64 {
+    let identity = generation.meta.storeID
+    return (identity.0 ^ identity.1) & 0xFFFF
+  }
+
   package let version: UInt64
   /// The remaining lifetime in milliseconds, or `nil` if it has no end.
   package let lifetime: Int64?

@@ -177,9 +177,13 @@ extension SharedTable {
     guard hasRemoteRegion else { return nil }
     for index in 0..<Self.recordCount {
       let start = shape.remote + index * Self.recordSize
-      let (isFree, found) = unsafe word(start).pointee.compareExchange(
-        expected: 0, desired: name.hash, ordering: .acquiringAndReleasing)
-      if isFree || found == name.hash { return RemoteRecord(self, start) }
+      var found = unsafe word(start).pointee.load(ordering: .acquiring)
+      if found == 0 {
+        let exchange = unsafe word(start).pointee.compareExchange(
+          expected: 0, desired: name.hash, ordering: .acquiringAndReleasing)
+        found = exchange.exchanged ? name.hash : exchange.original
+      }
+      if found == name.hash { return RemoteRecord(self, start) }
     }
     return nil
   }

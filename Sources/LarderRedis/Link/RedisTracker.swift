@@ -109,6 +109,7 @@ private final class PushInbox: Sendable {
   private struct State {
     var messages: [[RedisValue]] = []
     var waiter: CheckedContinuation<Void, Never>?
+    var isAwake = false
   }
 
   private let state = Mutex(State())
@@ -128,29 +129,30 @@ private final class PushInbox: Sendable {
     }
   }
 
-  /// Waits until there is a message, or for a time.
-  func wait(for time: Duration) async {
-    let timer = BlockingWork.task {
-      try? await BlockingWork.sleep(for: time)
-      self.state.withLock { state in
-        defer { state.waiter = nil }
-        return state.waiter
-      }?.resume()
-    }
+  /// Wakes the waiter without a message.
+  func wake() {
+    state.withLock { state in
+      state.isAwake = true
+      defer { state.waiter = nil }
+      return state.waiter
+    }?.resume()
+  }
+
+  /// Waits until there is a message, or ``wake()`` was called.
+  func wait() async {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let isReady = state.withLock { state in
-          if !state.messages.isEmpty || timer.isCancelled { return true }
+          defer { state.isAwake = false }
+          if state.isAwake || !state.messages.isEmpty || Task.isCancelled { return true }
           state.waiter = continuation
           return false
         }
         if isReady { continuation.resume() }
       }
     } onCancel: {
-      // The end of the timer wakes the waiter.
-      timer.cancel()
+      wake()
     }
-    timer.cancel()
   }
 }
 
@@ -191,6 +193,13 @@ private final class RedisTracking {
       inbox.add(message)
     }
     defer { try? record().end(link: number) }
+    let clock = BlockingWork.task { [inbox] in
+      while !Task.isCancelled {
+        try? await BlockingWork.sleep(for: RedisTracker.heartbeat)
+        inbox.wake()
+      }
+    }
+    defer { clock.cancel() }
     do {
       try await connection.send(
         RedisCommand("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", service.keys.tracked))
@@ -206,7 +215,7 @@ private final class RedisTracking {
         try await confirm(connection)
         let next = ContinuousClock.now.advanced(by: RedisTracker.heartbeat)
         while !Task.isCancelled, ContinuousClock.now < next {
-          await inbox.wait(for: max(next - .now, .milliseconds(1)))
+          await inbox.wait()
           try await apply(connection)
         }
       }
@@ -299,8 +308,12 @@ private final class RedisTracking {
       switch try core.lookup(change.key.key, in: change.space, isRepeated: true).outcome {
       case .found(let stored), .knownAbsent(let stored):
         present.append(index)
-        // Probably this host's own write, which the server has named as well.
-        if stored.remoteVersion != 0, core.now - stored.created < 2000 { young.append(index) }
+        // Probably the host's own write, which the server has named as well.
+        if core.now - stored.created < 2000,
+          RemoteVersion.isOwn(stored.remoteVersion, in: generation)
+        {
+          young.append(index)
+        }
       case .absent, .unchanged: break
       case .unreadable: present.append(index)
       }
