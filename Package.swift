@@ -272,7 +272,7 @@ let package = Package(
     .testTarget(
       name: "LarderRedisTests",
       dependencies: [
-        "LarderRedis", "Larder", "LarderEngine", "LarderTesting", "LarderHosts",
+        "LarderRedis", "Larder", "LarderEngine", "LarderTesting", "LarderHosts", "LarderCLI",
         outside("NIOCore", "swift-nio", "Redis"),
       ]),
     .testTarget(

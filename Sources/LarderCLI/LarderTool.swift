@@ -58,7 +58,7 @@ struct LarderTool: AsyncParsableCommand {
       ExportCommand.self,
       ImportCommand.self, CopyCommand.self, CompactCommand.self, ReplayCommand.self,
       ReplayWorkerCommand.self,
-      IncrementCommand.self, LockCommand.self, LocksCommand.self, QueueCommand.self,
+      IncrementCommand.self, LockCommand.self, LocksCommand.self, QueueCommand.self, RemoteCommand.self,
       WatchCommand.self, ExplainCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,

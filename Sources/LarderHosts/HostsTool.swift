@@ -20,7 +20,7 @@ struct HostsTool: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "larder-hosts",
     abstract: "Runs several hosts with one Redis server.",
-    subcommands: [Worker.self, Bench.self])
+    subcommands: [Demo.self, Bench.self, Worker.self], defaultSubcommand: Demo.self)
 }
 
 enum StandardOutput {

@@ -13,6 +13,7 @@ internal import Synchronization
 //
 //      0  records   8 x 128 bytes, one for each server and prefix
 //   1024  changes   4,096 u64   by a key's hash: advanced for each change of such a key
+//  33792  texts     8 x 256 bytes, the servers of the records, for display only; UTF-8, then zeros
 //
 //   record:   0 name u64 (0 free)
 //             8 link u64: the connection that feeds it; 0: none
@@ -109,11 +110,37 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
 
   /// Makes a connection the link. The caller is in a write transaction of the table's generation, which must
   /// commit: the entries of the next one are verified.
-  package func begin(link: UInt64, commitVersion: UInt64) {
+  package func begin(link: UInt64, commitVersion: UInt64, server: String) {
+    for (index, word) in Self.words(of: server).enumerated() {
+      unsafe table.word(textStart + index * 8).pointee.store(word, ordering: .relaxed)
+    }
     unsafe word(.verifiedFrom).pointee.max(commitVersion, ordering: .releasing)
     unsafe word(.pid).pointee.store(UInt64(table.pid), ordering: .relaxed)
     unsafe word(.link).pointee.store(link, ordering: .sequentiallyConsistent)
     count(.connections)
+  }
+
+  private var textStart: Int {
+    let remote = table.shape.remote
+    return remote + SharedTable.textsOffset
+      + (start - remote) / SharedTable.recordSize * SharedTable.textSize
+  }
+
+  private static func words(of text: String) -> [UInt64] {
+    var bytes = Array(text.utf8.prefix(SharedTable.textSize))
+    bytes += [UInt8](repeating: 0, count: SharedTable.textSize - bytes.count)
+    return stride(from: 0, to: bytes.count, by: 8).map { start in
+      bytes[start..<(start + 8)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    }
+  }
+
+  /// The server as its link has named it.
+  package var text: String {
+    let bytes = (0..<(SharedTable.textSize / 8)).flatMap { index in
+      let word = unsafe table.word(textStart + index * 8).pointee.load(ordering: .relaxed)
+      return (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * UInt64($0))) }
+    }
+    return String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
   }
 
   /// Ends a link, unless there is another one by now.
@@ -161,13 +188,25 @@ package struct RemoteFence: Sendable, Hashable {
 }
 
 extension SharedTable {
-  private static var recordSize: Int { 128 }
+  fileprivate static var recordSize: Int { 128 }
   private static var recordCount: Int { 8 }
   private static var changesOffset: Int { 1024 }
   private static var changeCount: Int { 4096 }
+  fileprivate static var textsOffset: Int { changesOffset + changeCount * 8 }
+  fileprivate static var textSize: Int { 256 }
 
   private var hasRemoteRegion: Bool {
-    shape.samples - shape.remote >= Self.changesOffset + Self.changeCount * 8
+    shape.samples - shape.remote >= Self.textsOffset + Self.recordCount * Self.textSize
+  }
+
+  /// The records of all servers.
+  package var remoteRecords: [RemoteRecord] {
+    guard hasRemoteRegion else { return [] }
+    return (0..<Self.recordCount).compactMap { index in
+      let start = shape.remote + index * Self.recordSize
+      let isUsed = unsafe word(start).pointee.load(ordering: .acquiring) != 0
+      return isUsed ? RemoteRecord(self, start) : nil
+    }
   }
 
   /// Returns the record of a server, and claims a free one for it.

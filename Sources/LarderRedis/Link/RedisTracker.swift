@@ -228,11 +228,11 @@ private final class RedisTracking {
 
   /// Begins the link in the table (L1).
   private func begin() async throws {
-    let (name, number) = (name, number)
+    let (name, number, server) = (name, number, service.name)
     _ = try await core.submitAsync(
       .alter(bytes: 0) { transaction in
         transaction.generation.table.remoteRecord(name)?.begin(
-          link: number, commitVersion: transaction.commitVersion)
+          link: number, commitVersion: transaction.commitVersion, server: server)
         transaction.force()
         return true
       }, space: nil)
