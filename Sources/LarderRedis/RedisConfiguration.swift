@@ -15,21 +15,57 @@
 /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | TCP; port 6379 and database 0 by default |
 /// | `rediss://…` | the same with TLS; `?ca=FILE`, `&cert=FILE&key=FILE` and `&name=HOST` as in ``RedisTLS`` |
 /// | `redis+unix://[[USER]:PASSWORD@]/PATH[?db=DATABASE]` | a Unix socket |
+/// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/MASTER[/DATABASE]` | a primary |
 ///
 /// Users, passwords and paths are percent-encoded.
+///
+/// The last form has the hosts and ports of sentinels, with port 26379 by default, and the name of a master that
+/// they monitor. USER and PASSWORD are for the servers. The options are
+/// `?sentinel_user=USER&sentinel_password=PASSWORD` for the sentinels, and `tls=1` for TLS to sentinels and
+/// servers, with the options of `rediss`.
+///
+/// With sentinels, each connection is to the server that a sentinel names and that is a master by its own
+/// `ROLE`. After a failover the next connection is to the new primary. A former primary that was stopped or
+/// isolated answers as a master until the sentinels reach it. The connection to it is closed within about a
+/// second after one of the sentinels has learned of the failover. Redis replicates asynchronously: a failover
+/// can lose writes that the former primary has acknowledged. Limit the loss with `min-replicas-to-write`
+/// on the servers. The user of the servers needs the command `ROLE`, that of the sentinels `SENTINEL`.
 public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
   /// The place at which a server listens.
   public enum Address: Sendable, Hashable, CustomStringConvertible {
     case host(String, port: Int)
     case unixSocket(path: String)
+    /// The primary that Redis Sentinel names for a master name. The sentinels are queried in this order.
+    case sentinels([Sentinel], master: String)
 
-    /// The host and port, or the path.
+    /// The host and port, the path, or the master name and the sentinels.
     public var description: String {
       switch self {
       case .host(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
       case .unixSocket(let path): path
+      case .sentinels(let sentinels, let master):
+        "\(master) of sentinels " + sentinels.map(\.description).joined(separator: ",")
       }
     }
+  }
+
+  /// The host and port of a process of Redis Sentinel.
+  public struct Sentinel: Sendable, Hashable, CustomStringConvertible {
+    /// The name or the IP address.
+    public var host: String
+    /// The port.
+    public var port: Int
+
+    /// Creates an address.
+    public init(_ host: String, port: Int = 26_379) {
+      self.host = host
+      self.port = port
+    }
+
+    var address: Address { .host(host, port: port) }
+
+    /// The host and port.
+    public var description: String { "\(address)" }
   }
 
   /// The address.
@@ -38,6 +74,10 @@ public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
   public var user: String?
   /// The password. It is in no description and no error.
   public var password: String?
+  /// The user of the access list of sentinels; `nil` for the default user.
+  public var sentinelUser: String?
+  /// The password of sentinels. It is in no description and no error.
+  public var sentinelPassword: String?
   /// The number of the database.
   public var database = 0
   /// The options of TLS; `nil` for a connection without it.

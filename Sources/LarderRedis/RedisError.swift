@@ -37,6 +37,10 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let unsupportedServer = Code(rawValue: "unsupportedServer")
     /// The server sent bytes that are not RESP3, or more than the limits.
     public static let protocolViolation = Code(rawValue: "protocolViolation")
+    /// The sentinels monitor no master with the name.
+    public static let unknownMaster = Code(rawValue: "unknownMaster")
+    /// The server that sentinels have named is a replica. Its values may be old.
+    public static let notMaster = Code(rawValue: "notMaster")
     /// Fewer replicas have a write than it must have. The server has it.
     public static let notReplicated = Code(rawValue: "notReplicated")
     /// A key of the link has bytes that no link has written.

@@ -53,7 +53,8 @@ struct RedisURL {
     var known: Set<Substring> = []
     switch scheme {
     case "redis", "rediss":
-      result = RedisConfiguration(address: try address())
+      let (host, port) = try Self.host(place, port: 6379)
+      result = RedisConfiguration(address: .host(host, port: port))
       result.database = try database(path.isEmpty ? "" : path.dropFirst())
       if scheme == "rediss" {
         known = ["ca", "cert", "key", "name"]
@@ -66,9 +67,11 @@ struct RedisURL {
       result = RedisConfiguration(address: .unixSocket(path: path))
       known = ["db"]
       result.database = try database(options["db"].map { $0[...] } ?? "")
+    case "redis+sentinel":
+      (result, known) = try sentinels()
     default:
       throw Self.error(
-        "has an unknown scheme. The schemes are redis, rediss and redis+unix")
+        "has an unknown scheme. The schemes are redis, rediss, redis+unix and redis+sentinel")
     }
     if let other = options.keys.sorted().first(where: { !known.contains($0) }) {
       throw Self.error("has the unknown option \"\(other)\"")
@@ -78,29 +81,57 @@ struct RedisURL {
     return result
   }
 
-  private func address() throws(RedisError) -> RedisConfiguration.Address {
+  /// Returns the configuration of a URL with sentinels, and the options that it can have.
+  private func sentinels() throws(RedisError) -> (RedisConfiguration, Set<Substring>) {
+    let parts = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+    guard (1...2).contains(parts.count), !parts[0].isEmpty else {
+      throw Self.error("has no master name. Write redis+sentinel://HOST,HOST/MASTER/DATABASE")
+    }
+    var sentinels: [RedisConfiguration.Sentinel] = []
+    for text in place.split(separator: ",", omittingEmptySubsequences: false) {
+      let (host, port) = try Self.host(text, port: 26_379)
+      sentinels.append(RedisConfiguration.Sentinel(host, port: port))
+    }
+    var result = RedisConfiguration(address: .sentinels(sentinels, master: String(parts[0])))
+    result.database = try database(parts.count == 2 ? parts[1] : "")
+    result.sentinelUser = options["sentinel_user"]
+    result.sentinelPassword = options["sentinel_password"]
+    if result.sentinelUser != nil, result.sentinelPassword == nil {
+      throw Self.error("has a user of sentinels without a password. Pass sentinel_password")
+    }
+    let known: Set<Substring> = ["sentinel_user", "sentinel_password"]
+    guard let secure = options["tls"] else { return (result, known) }
+    guard secure == "1" else { throw Self.error("has an invalid value of tls. Pass 1") }
+    result.tls = try tls()
+    return (result, known.union(["tls", "ca", "cert", "key", "name"]))
+  }
+
+  /// Reads a host with an optional port.
+  private static func host(
+    _ place: Substring, port standard: Int
+  ) throws(RedisError) -> (String, Int) {
     var host = place
     var port: Substring?
     if place.first == "[" {
       guard let end = place.firstIndex(of: "]") else {
-        throw Self.error("has an IPv6 address without \"]\"")
+        throw error("has an IPv6 address without \"]\"")
       }
       host = place[..<end].dropFirst()
       let rest = place[place.index(after: end)...]
       guard rest.isEmpty || rest.first == ":" else {
-        throw Self.error("has something other than a port after \"]\"")
+        throw error("has something other than a port after \"]\"")
       }
       port = rest.isEmpty ? nil : rest.dropFirst()
     } else if let mark = place.firstIndex(of: ":") {
       host = place[..<mark]
       port = place[place.index(after: mark)...]
     }
-    guard !host.isEmpty else { throw Self.error("has no host") }
-    guard let port else { return .host(String(host), port: 6379) }
+    guard !host.isEmpty else { throw error("has no host") }
+    guard let port else { return (String(host), standard) }
     guard port.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(port),
       (1...65_535).contains(number)
-    else { throw Self.error("has an invalid port. Pass 1 to 65535") }
-    return .host(String(host), port: number)
+    else { throw error("has an invalid port. Pass 1 to 65535") }
+    return (String(host), number)
   }
 
   private func database(_ text: Substring) throws(RedisError) -> Int {

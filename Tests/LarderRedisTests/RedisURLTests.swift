@@ -26,6 +26,29 @@ import Testing
     #expect(secure.description == "h:6380 database 1 with TLS")
   }
 
+  @Test func `A URL with sentinels has their addresses and a master name`() throws {
+    typealias Sentinel = RedisConfiguration.Sentinel
+    let plain = try RedisConfiguration(url: "redis+sentinel://a/shop")
+    #expect(plain.address == .sentinels([Sentinel("a")], master: "shop"))
+    #expect(plain.database == 0 && plain.tls == nil && plain.sentinelPassword == nil)
+    #expect(plain.description == "shop of sentinels a:26379")
+    let url =
+      "redis+sentinel://app:hid%40den@a:7000,[::1]:7001,[::2],b/shop.1/3?sentinel_user=s"
+      + "&sentinel_password=hidd%65n&tls=1&ca=/ca.pem&name=cache.example"
+    let full = try RedisConfiguration(url: url)
+    let sentinels = [
+      Sentinel("a", port: 7000), Sentinel("::1", port: 7001), Sentinel("::2"), Sentinel("b"),
+    ]
+    #expect(full.address == .sentinels(sentinels, master: "shop.1"))
+    #expect(full.user == "app" && full.password == "hid@den" && full.database == 3)
+    #expect(full.sentinelUser == "s" && full.sentinelPassword == "hidden")
+    #expect(full.tls?.authorities == "/ca.pem" && full.tls?.serverName == "cache.example")
+    #expect(
+      full.description
+        == "shop.1 of sentinels a:7000,[::1]:7001,[::2]:26379,b:26379 database 3 with TLS")
+    #expect(try RedisConfiguration(url: url) == full)
+  }
+
   @Test(arguments: [
     "localhost", "http://h", "redis://", "redis://:secret@", "redis://h:", "redis://h:0",
     "redis://h:65536", "redis://h:+1", "redis://secret@h", "redis://h/x", "redis://h/-1",
@@ -33,6 +56,11 @@ import Testing
     "redis://:secret#1@h", "redis://h?db=1", "redis://h?ca=x", "rediss://h?cert=secret",
     "rediss://h?secret", "redis+unix://host/secret", "redis+unix://", "redis+unix:///",
     "redis+unix:///s?db=x", "redis+cluster://h", "redis://h/99999999999999999999",
+    "redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel:///shop", "redis+sentinel://h,/m",
+    "redis+sentinel://h/m/x", "redis+sentinel://h/m/1/2", "redis+sentinel://h/m?ca=x",
+    "redis+sentinel://h:0/m", "redis+sentinel://h/m?tls=secret", "redis+sentinel://h//1",
+    "redis+sentinel://h/m?sentinel_user=secret", "redis+sentinel://:secret@h/m?tls=1&cert=x",
+    "redis://h?sentinel_password=secret", "redis+sentinel://secret@h/m",
   ])
   func `A URL without a meaning is a typed error that has no part of a password`(url: String) {
     let error = #expect(throws: RedisError.self) { try RedisConfiguration(url: url) }

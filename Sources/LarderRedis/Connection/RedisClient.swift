@@ -14,6 +14,7 @@ internal import Synchronization
 ///
 /// All tasks share the connection. A command is sent at most once. After five failures in a row, which may be
 /// timeouts, commands fail at once for about a second; then one is sent, and the others follow if it succeeds.
+/// After a `READONLY` reply the server is a replica: the next command is sent on a new connection.
 public final class RedisClient: Sendable {
   private struct State {
     var connection: RedisConnection?
@@ -23,6 +24,7 @@ public final class RedisClient: Sendable {
     var blockedUntil: ContinuousClock.Instant?
     var lastError: RedisError?
     var isClosed = false
+    var onEnd: (@Sendable () -> Void)?
   }
 
   /// The server and the options.
@@ -51,7 +53,9 @@ public final class RedisClient: Sendable {
     if commands.isEmpty { return [] }
     try admit()
     do {
-      let replies = try await connection().send(commands, timeout: timeout)
+      let connection = try await connection()
+      let replies = try await connection.send(commands, timeout: timeout)
+      if replies.contains(where: \.isReadOnly) { retire(connection) }
       state.withLock { state in
         state.failures = 0
         state.blockedUntil = nil
@@ -98,6 +102,9 @@ public final class RedisClient: Sendable {
     state.withLock { $0.failures > 0 ? $0.lastError : nil }
   }
 
+  /// Sets the function that runs after the end of each connection.
+  func onEnd(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.onEnd = body } }
+
   // MARK: Steps
 
   private func admit() throws {
@@ -137,13 +144,23 @@ public final class RedisClient: Sendable {
     let isClosed = state.withLock { state in
       if state.attempt == attempt {
         state.attempt = nil
-        if case .success(let connection) = result, !state.isClosed { state.connection = connection }
+        if case .success(let connection) = result, !state.isClosed {
+          state.connection = connection
+          if let onEnd = state.onEnd { connection.onEnd(onEnd) }
+        }
       }
       return state.isClosed
     }
     let connection = try result.get()
     if isClosed { await connection.close() }
     return connection
+  }
+
+  /// Leaves a connection to the callers that wait for its replies. It closes after the last one.
+  private func retire(_ connection: RedisConnection) {
+    state.withLock { state in
+      if state.connection === connection { state.connection = nil }
+    }
   }
 
   private func note(_ error: RedisError) {
@@ -163,10 +180,17 @@ extension RedisError {
   /// Whether the server could not be asked, or has not answered.
   var isLoss: Bool {
     switch code {
-    case .unreachable, .connectionLost, .closed, .timeout, .overloaded: true
+    case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster: true
     case .command: ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
     default: false
     }
+  }
+}
+
+extension RedisValue {
+  /// Whether the value is the error of a write to a replica.
+  fileprivate var isReadOnly: Bool {
+    if case .error(let error) = self { error.code == "READONLY" } else { false }
   }
 }
 

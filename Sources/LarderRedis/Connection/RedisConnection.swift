@@ -23,7 +23,8 @@ internal import Synchronization
 public final class RedisConnection: Sendable {
   private let channel: any Channel
   private let handler: NIOLoopBound<RedisChannelHandler>
-  private let configuration: RedisConfiguration
+  /// The options. The address is that of the server, also if sentinels have named it.
+  let configuration: RedisConfiguration
 
   private init(
     _ channel: any Channel, _ handler: NIOLoopBound<RedisChannelHandler>,
@@ -38,7 +39,8 @@ public final class RedisConnection: Sendable {
 
   // MARK: Connecting
 
-  /// Connects to a server, with RESP3, the password and the database of the configuration.
+  /// Connects to a server, with RESP3, the password and the database of the configuration. With sentinels the
+  /// server is the primary that they name.
   ///
   /// - Parameters:
   ///   - configuration: The address and the options.
@@ -47,11 +49,15 @@ public final class RedisConnection: Sendable {
   ///     not wait.
   /// - Throws: ``RedisError``: ``RedisError/Code/unreachable``, ``RedisError/Code/tls``,
   ///   ``RedisError/Code/authentication``, ``RedisError/Code/permission``,
-  ///   ``RedisError/Code/unsupportedServer``, ``RedisError/Code/timeout``. `CancellationError`.
+  ///   ``RedisError/Code/unsupportedServer``, ``RedisError/Code/timeout``; with sentinels also
+  ///   ``RedisError/Code/unknownMaster``. `CancellationError`.
   public static func connect(
     to configuration: RedisConfiguration,
     onPush: @escaping @Sendable ([RedisValue]) -> Void = { _ in }
   ) async throws -> RedisConnection {
+    if let resolver = PrimaryResolver(configuration) {
+      return try await resolver.connect(onPush)
+    }
     let server = "\(configuration.address)"
     let end = ContinuousClock.now.advanced(by: configuration.connectTimeout)
     let connection: RedisConnection
@@ -95,6 +101,7 @@ public final class RedisConnection: Sendable {
       channel = try await bootstrap.connect(host: host, port: port).get()
     case .unixSocket(let path):
       channel = try await bootstrap.connect(unixDomainSocketPath: path).get()
+    case .sentinels: throw ChannelError.operationUnsupported
     }
     let handler = created.handler.withLock { $0! }
     return RedisConnection(channel, handler, configuration)
@@ -201,6 +208,11 @@ public final class RedisConnection: Sendable {
   }
 
   // MARK: The end
+
+  /// Calls a function after the end of the connection, on the thread of the connection.
+  func onEnd(_ body: @escaping @Sendable () -> Void) {
+    channel.closeFuture.whenComplete { _ in body() }
+  }
 
   /// Whether commands can be sent.
   public var isOpen: Bool { channel.isActive }

@@ -17,6 +17,17 @@ final class RedisService: RemoteService {
     client = RedisClient(configuration)
     keys = RedisKeys(prefix: prefix)
     name = "\(configuration), prefix \(prefix)"
+    guard case .sentinels = configuration.address else { return }
+    // The server may be a former primary, which has acknowledged writes that the new one does not have. The
+    // link of the host may already be to the new one.
+    client.onEnd { [weak self] in
+      guard let self else { return }
+      _ = BlockingWork.task { self.restartLinks() }
+    }
+  }
+
+  private func restartLinks() {
+    for tracker in trackers.withLock({ Array($0.values) }) { tracker.restartLink() }
   }
 
   var server: String { "\(client.configuration.address)" }
@@ -203,7 +214,9 @@ final class RedisService: RemoteService {
     }
   }
 
-  private static func token() -> [UInt8] { RedisEntry.versionBytes(UInt64.random(in: 0...UInt64.max)) }
+  private static func token() -> [UInt8] {
+    RedisEntry.versionBytes(UInt64.random(in: 0...UInt64.max))
+  }
 
   private static func expiry(_ entry: RemoteEntry) -> [any RedisArgument] {
     entry.version.lifetime.map { ["PX", Int(clamping: $0)] } ?? []
@@ -219,7 +232,9 @@ final class RedisService: RemoteService {
         throw RedisError(.protocolViolation, server, "The answer to SCAN has another form.")
       }
       let found = (parts[1].elements ?? []).compactMap(\.bytes)
-      if !found.isEmpty { _ = try await execute([RedisCommand("UNLINK", found.map { $0 as any RedisArgument })]) }
+      if !found.isEmpty {
+        _ = try await execute([RedisCommand("UNLINK", found.map { $0 as any RedisArgument })])
+      }
       cursor = next
     } while cursor != "0"
   }
@@ -246,7 +261,8 @@ final class RedisService: RemoteService {
 
   func renew(_ key: RemoteKey, token: UInt64, for time: Duration) async throws -> Bool {
     let reply = try await execute([
-      RedisCommand("EVAL", RedisScript.renew, 1, keys.claim(key), "\(token)", Self.milliseconds(time))
+      RedisCommand(
+        "EVAL", RedisScript.renew, 1, keys.claim(key), "\(token)", Self.milliseconds(time))
     ])[0]
     return reply.integer == 1
   }
@@ -267,7 +283,9 @@ final class RedisService: RemoteService {
   }
 
   private static func milliseconds(_ time: Duration) -> Int {
-    max(Int(time.components.seconds) * 1000 + Int(time.components.attoseconds / 1_000_000_000_000_000), 1)
+    max(
+      Int(time.components.seconds) * 1000
+        + Int(time.components.attoseconds / 1_000_000_000_000_000), 1)
   }
 }
 

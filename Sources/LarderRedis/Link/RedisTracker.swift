@@ -45,6 +45,13 @@ final class RedisTracker: Sendable {
 
   func cancel() { state.withLock { $0.task }?.cancel() }
 
+  /// Makes the process with the link begin it again: the host then verifies each value that it has.
+  func restartLink() {
+    guard let record = try? record() else { return }
+    record.table.noteRemoteChanges()
+    record.end(link: record.link)
+  }
+
   // MARK: Leadership
 
   private func run() async {
@@ -241,7 +248,7 @@ private final class RedisTracking {
   /// Asks whether all changes have come (L3).
   private func confirm(_ connection: RedisConnection) async throws {
     let (wall, start) = (core.now, RemoteRecord.now)
-    try await connection.send(RedisCommand("PING"))
+    try await connection.confirm(service.client.configuration.address)
     let roundTrip = RemoteRecord.now - start
     try await apply(connection)
     try record().confirm(fresh: start, wall: wall, roundTrip: roundTrip)
