@@ -29,7 +29,7 @@ struct Demo: AsyncParsableCommand {
     if network == nil {
       print("No network namespaces here (they need root and ip): all hosts are on one network.")
     }
-    let server = try await PrivateServer(network.map { ["--bind", $0.address] } ?? [])
+    let server = try await PrivateServer(network.map { ["--bind", $0.address, "--protected-mode", "no"] } ?? [])
     let url = network == nil ? server.url : try await server.listen(at: network!.address)
     let oracle = try TemporaryDirectory()
     let group = try WorkerGroup(

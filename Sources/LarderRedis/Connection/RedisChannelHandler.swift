@@ -174,6 +174,13 @@ final class RedisChannelHandler: ChannelInboundHandler {
     case .push(let values): onPush(values)
     case .reply(let value):
       guard let request = pending.first else {
+        if case .error(let refusal) = value {
+          // Servers refuse connections so: too many clients, protected mode.
+          return end(
+            RedisError(
+              .unreachable, server, "The server refused the connection: \"\(refusal)\".",
+              reply: refusal))
+        }
         return end(
           RedisError(.protocolViolation, server, "The server sent an answer to no command."))
       }
