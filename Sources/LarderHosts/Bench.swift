@@ -120,7 +120,8 @@ struct Bench: AsyncParsableCommand {
         Figure(
           id: id, value: ratio, unit: "x", bar: "<= 1.3", isMet: ratio <= 1.3,
           own: "\(Self.rounded(Self.median(pairs.map(\.own)))) ns",
-          rival: "without remote, same lifetime: \(Self.rounded(Self.median(pairs.map(\.rival)))) ns"))
+          rival:
+            "without remote, same lifetime: \(Self.rounded(Self.median(pairs.map(\.rival)))) ns"))
     }
     return figures
   }
@@ -141,7 +142,9 @@ struct Bench: AsyncParsableCommand {
     let text = String(repeating: "x", count: 100)
     let count = quick ? 4000 : 20_000
     try await cache.setValues((0..<count).map { ($0, text) })
-    var (own, rival, ownBatch, rivalBatch): ([Double], [Double], [Double], [Double]) = ([], [], [], [])
+    var (own, rival, ownBatch, rivalBatch): ([Double], [Double], [Double], [Double]) = (
+      [], [], [], []
+    )
     for _ in 0..<(quick ? 3 : 7) {
       try store.namespace("values").removeAll()
       let time = try await Self.time {

@@ -14,7 +14,7 @@ struct Demo: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run three hosts with four processes each, and disturb them.",
     discussion: """
-      Each host is a network namespace with a store of its own. As root on Linux; otherwise all hosts \
+      Each host is a network namespace and has one store. As root on Linux; otherwise all hosts \
       are on one network, and none is cut off.
       """)
 
@@ -29,7 +29,8 @@ struct Demo: AsyncParsableCommand {
     if network == nil {
       print("No network namespaces here (they need root and ip): all hosts are on one network.")
     }
-    let server = try await PrivateServer(network.map { ["--bind", $0.address, "--protected-mode", "no"] } ?? [])
+    let server = try await PrivateServer(
+      network.map { ["--bind", $0.address, "--protected-mode", "no"] } ?? [])
     let url = network == nil ? server.url : try await server.listen(at: network!.address)
     let oracle = try TemporaryDirectory()
     let group = try WorkerGroup(

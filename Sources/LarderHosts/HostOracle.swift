@@ -4,7 +4,7 @@
 
 import LarderSystem
 
-/// What all hosts of a run have written, in a file that their processes map.
+/// The record of all writes of a run, in a file that their processes map.
 ///
 /// Each key has one writer, which writes the numbers from 1 on. It records each number with the time at which
 /// the server had acknowledged it. A reader that gets a number, and finds the next one recorded, knows for how

@@ -6,7 +6,7 @@ import LarderEngine
 import LarderRedis
 import LarderTesting
 
-/// A redis-server of this run, on a socket of its own.
+/// A redis-server of this run, on a private socket.
 final class PrivateServer: Sendable {
   let directory: TemporaryDirectory
   let process: ChildProcess
@@ -23,7 +23,7 @@ final class PrivateServer: Sendable {
       do {
         try await client.send(RedisCommand("PING"))
         return
-      } catch where ContinuousClock.now < end {
+      } catch  where ContinuousClock.now < end {
         try await BlockingWork.sleep(for: .milliseconds(20))
       }
     }
@@ -50,7 +50,7 @@ final class PrivateServer: Sendable {
   }
 }
 
-/// Workers of several hosts, each with a store of its own.
+/// Workers of several hosts, with one store for each host.
 struct WorkerGroup {
   let directory: TemporaryDirectory
   let workers: [ChildProcess]

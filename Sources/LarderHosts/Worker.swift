@@ -52,7 +52,7 @@ struct Worker: AsyncParsableCommand {
 
 /// One run of a worker.
 final class WorkerRun: Sendable {
-  /// What tasks have counted.
+  /// The counts of tasks.
   struct Tally: Sendable {
     var reads = 0
     var writes = 0
@@ -107,7 +107,7 @@ final class WorkerRun: Sendable {
   func prepare() async {
     let end = ContinuousClock.now.advanced(by: .seconds(10))
     while let record, record.link == 0, ContinuousClock.now < end {
-      try? await Task.sleep(for: .milliseconds(5))
+      try? await BlockingWork.sleep(for: .milliseconds(5))
     }
   }
 
@@ -129,7 +129,7 @@ final class WorkerRun: Sendable {
     while Clocks.monotonicNanoseconds() < end {
       record?.confirm(
         fresh: Clocks.monotonicNanoseconds(), wall: Clocks.wallMilliseconds(), roundTrip: 0)
-      try? await Task.sleep(for: .milliseconds(10))
+      try? await BlockingWork.sleep(for: .milliseconds(10))
     }
   }
 
@@ -190,7 +190,7 @@ final class WorkerRun: Sendable {
         let code = (error as? RedisError)?.code.rawValue ?? (error as? StoreError)?.code.rawValue
         tally.errors[code ?? "\(type(of: error))", default: 0] += 1
         // Errors that come at once would fill the processor.
-        try? await Task.sleep(for: .milliseconds(1))
+        try? await BlockingWork.sleep(for: .milliseconds(1))
       }
     }
   }

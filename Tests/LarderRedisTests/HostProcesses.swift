@@ -40,12 +40,13 @@ final class HostProcesses: Sendable {
     var workers: [ChildProcess] = []
     for index in 0..<count {
       workers.append(
-        try tool.start([
-          "worker", "--waits", "--store", directory.appending("host\(index % Self.hosts)"),
-          "--url", url, "--oracle", directory.appending("oracle"), "--index", "\(index)",
-          "--processes", "\(count)", "--keys", "200", "--writes", "0.1", "--tasks", "2",
-          "--staleness", "\(staleness)", "--seconds", "\(seconds)",
-        ] + options))
+        try tool.start(
+          [
+            "worker", "--waits", "--store", directory.appending("host\(index % Self.hosts)"),
+            "--url", url, "--oracle", directory.appending("oracle"), "--index", "\(index)",
+            "--processes", "\(count)", "--keys", "200", "--writes", "0.1", "--tasks", "2",
+            "--staleness", "\(staleness)", "--seconds", "\(seconds)",
+          ] + options))
     }
     self.workers = workers
     name = RemoteName(try RedisLink(url: url, prefix: "hosts").description)

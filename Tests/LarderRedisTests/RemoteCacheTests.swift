@@ -9,7 +9,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// A host: a store of its own, with a link to a server.
+/// A host: one store, with a link to a server.
 struct Host: Sendable {
   let directory: TemporaryDirectory
   let store: SharedStore
@@ -91,7 +91,7 @@ struct RemoteCacheTests {
         && hosts[1].store.namespace("values").bytes(forKey: "k") != nil
     }
     // The message about the write has come, and every read before it has been answered.
-    try await awaitEventually("the server is asked no more") {
+    try await awaitEventually("no read is sent to the server") {
       let before = try hosts[1].record.value(of: .fetchedHits)
       for _ in 0..<100 {
         #expect(try await second.value(forKey: "k") == "x")
@@ -102,7 +102,9 @@ struct RemoteCacheTests {
     #expect(try hosts[0].record.value(of: .fetchedHits) <= 1)
   }
 
-  @Test func `Synchronous calls ask the server, also from threads of the pool`() async throws {
+  @Test func `Synchronous calls get values of the server, also on threads of the pool`()
+    async throws
+  {
     let server = try await RedisServer()
     let hosts = [try await Host(server.socket), try await Host(server.socket)]
     let (first, second) = (hosts[0].cache(), hosts[1].cache())

@@ -119,7 +119,9 @@ extension CacheBackend {
     try find(key, KeyRead())
   }
 
-  func newest(_ key: Key) async throws -> Value? { try tier.validValue(key) ?? find(key).value?.value }
+  func newest(_ key: Key) async throws -> Value? {
+    try tier.validValue(key) ?? find(key).value?.value
+  }
 
   func monitored(_ key: Key) -> MonitoredKey {
     MonitoredKey(namespace: context.namespace, hash: nil, text: { String(describing: key) })
@@ -179,7 +181,8 @@ struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
 
   init(
     _ namespace: String?, _ options: CacheOptions, core: StoreCore? = nil,
-    cost: (@Sendable (Value) -> Int)? = nil, remote: (name: RemoteName, limit: StalenessLimit)? = nil
+    cost: (@Sendable (Value) -> Int)? = nil,
+    remote: (name: RemoteName, limit: StalenessLimit)? = nil
   ) {
     self.namespace = namespace ?? ""
     self.options = options

@@ -39,7 +39,7 @@ extension RemoteBackend {
   private func asking<R>(_ body: () async throws -> R) async throws -> R {
     do {
       return try await body()
-    } catch where service.isLoss(error) {
+    } catch  where service.isLoss(error) {
       throw ServerLoss(error: error)
     }
   }
@@ -103,8 +103,10 @@ extension RemoteBackend {
       guard limit > .zero, let write = try prepared(content, old, key) else { return result }
       var entry = write.write.entry
       // Without a version it is fetched again when the server is back.
-      entry.version = RemoteVersion(0, lifetime: min(
-        entry.version.lifetime ?? .max, Int64(clamping: limit.milliseconds)))
+      entry.version = RemoteVersion(
+        0,
+        lifetime: min(
+          entry.version.lifetime ?? .max, Int64(clamping: limit.milliseconds)))
       let (space, encoded, name) = (write.place.store.space, write.place.store.encoded, name)
       let content = try self.content(entry, encoded, kept: write.kept)
       flight.deliver(early: result)

@@ -21,7 +21,7 @@ public final class RemoteTier: Sendable {
 
 /// The rules of a cache whose values are on a remote server.
 public struct RemoteOptions: Sendable {
-  /// What reads do while the server cannot be reached.
+  /// The rule for reads while the server cannot be reached.
   public enum LossPolicy: Sendable, Hashable {
     /// Returns the value that the host has, if it was stored or checked at most this long ago. Without one,
     /// a computing read computes, and any other read throws.
@@ -40,7 +40,7 @@ public struct RemoteOptions: Sendable {
 
   /// The longest time since a value that is read from the host was current on the server. At least 250 ms.
   public var maxStaleness: Duration
-  /// What reads do while the server cannot be reached.
+  /// The rule for reads while the server cannot be reached.
   public var onLoss: LossPolicy
   /// The servers that must have a write before it returns.
   public var acknowledgement: Acknowledgement

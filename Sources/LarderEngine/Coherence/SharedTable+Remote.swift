@@ -64,12 +64,15 @@ package struct RemoteName: Sendable, Hashable {
 
 /// The events that the processes of a host count for a server.
 package enum RemoteCounter: Int, CaseIterable, Sendable {
-  case connections, invalidations, fetchedHits, fetchedMisses, revalidations, staleHits, writes, failures
+  case connections, invalidations, fetchedHits, fetchedMisses, revalidations, staleHits, writes,
+    failures
 }
 
 /// The words of a link in the table of a generation.
 @usableFromInline package struct RemoteRecord: Sendable {
-  fileprivate enum Word: Int { case name, link, verifiedFrom, fresh, freshWall, pid, roundTrip, counters }
+  fileprivate enum Word: Int {
+    case name, link, verifiedFrom, fresh, freshWall, pid, roundTrip, counters
+  }
 
   package let table: SharedTable
   private let start: Int
@@ -79,7 +82,8 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
     self.start = start
   }
 
-  @unsafe private func word(_ word: Word, _ index: Int = 0) -> UnsafeMutablePointer<Atomic<UInt64>> {
+  @unsafe private func word(_ word: Word, _ index: Int = 0) -> UnsafeMutablePointer<Atomic<UInt64>>
+  {
     unsafe table.word(start + (word.rawValue + index) * 8)
   }
 
@@ -101,7 +105,9 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
       max(Int64(bitPattern: Clocks.monotonicNanoseconds() &- fresh), 0))
   }
 
-  package func isVerified(commitVersion: UInt64, at now: Int64, within limit: StalenessLimit) -> Bool {
+  package func isVerified(commitVersion: UInt64, at now: Int64, within limit: StalenessLimit)
+    -> Bool
+  {
     guard commitVersion > load(.verifiedFrom) else { return false }
     let age = Int64(bitPattern: Clocks.coarseMonotonicNanoseconds() &- load(.fresh))
     return age <= limit.nanoseconds

@@ -52,6 +52,13 @@ extension StoredValue {
       self.init(payload, header, tags: [])
       return
     }
+    self.init(payload, header, extensionIn: record, at: offset)
+  }
+
+  /// Creates the value of an entry, whose extension is read from its record.
+  ///
+  /// - Returns: `nil` if the extension has changed since: the page was reused.
+  init?(_ payload: [UInt8], _ header: EntryHeader, extensionIn record: RawSpan, at offset: Int) {
     guard let tags = header.tags(in: record, at: offset),
       let remoteVersion = header.remoteVersion(in: record, at: offset)
     else { return nil }
@@ -137,13 +144,9 @@ extension StoreCore {
         else { continue }
         if search.known != 0, header.commitVersion == search.known { return .unchanged }
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
-        if header.isIntact(contentHash: hashed), let tags = header.tags(in: record, at: start),
-          let remoteVersion = header.remoteVersion(in: record, at: start)
-        {
-          value = StoredValue(payload, header, tags: tags, remoteVersion: remoteVersion)
-        } else {
-          value = nil
-        }
+        value =
+          header.isIntact(contentHash: hashed)
+          ? StoredValue(payload, header, extensionIn: record, at: start) : nil
       } else {
         let content = record.slice((start + header.contentOffset)..<offset)!
         guard content.slice(0..<header.keyLength)!.equals(key.bytes) else {

@@ -177,7 +177,7 @@ public final class RedisClient: Sendable {
 }
 
 extension RedisError {
-  /// Whether the server could not be asked, or has not answered.
+  /// Whether the command could not be sent, or has no reply.
   var isLoss: Bool {
     switch code {
     case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster: true

@@ -107,7 +107,7 @@ public final class RedisConnection: Sendable {
     return RedisConnection(channel, handler, configuration)
   }
 
-  /// The handler of the channel: it knows why a channel ended that is no longer there.
+  /// The handler of the channel, with the reason of the end of a closed one.
   private final class Created: Sendable {
     let handler = Mutex<NIOLoopBound<RedisChannelHandler>?>(nil)
   }
@@ -135,7 +135,7 @@ public final class RedisConnection: Sendable {
     }
   }
 
-  /// Adds what an error says about the beginning of a connection.
+  /// Adds the meaning of an error at the beginning of a connection.
   private func explained(_ error: RedisError) -> RedisError {
     let text = error.reply?.description ?? ""
     if error.code == .command, text.contains("unknown command") {

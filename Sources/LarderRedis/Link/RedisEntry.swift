@@ -21,7 +21,7 @@ internal import LarderEngine
 //         payload
 //
 // A value is valid only while the keys of its tags have the bytes that it names. They never expire; if the
-// server evicts one, the values with the tag are lost, and never come back.
+// server evicts one, the values with the tag are lost for good.
 
 /// The texts of the keys of a link.
 struct RedisKeys: Sendable {

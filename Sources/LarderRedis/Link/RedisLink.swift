@@ -63,7 +63,7 @@ public final class RedisLink: RemoteLink {
   /// The server and the prefix.
   public var description: String { service.name }
 
-  /// Asks the server for an answer.
+  /// Sends a PING.
   ///
   /// - Returns: The time until the answer.
   /// - Throws: ``RedisError``, `CancellationError`.

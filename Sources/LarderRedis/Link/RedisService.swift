@@ -116,7 +116,7 @@ final class RedisService: RemoteService {
     try await versions(of: wanted) { try await self.execute($0) }
   }
 
-  /// Asks for versions on any connection.
+  /// Reads versions over any connection.
   func versions(
     of wanted: [RemoteKey], _ execute: ([RedisCommand]) async throws -> [RedisValue]
   ) async throws -> [RemoteVersion?] {
@@ -289,7 +289,7 @@ final class RedisService: RemoteService {
   }
 }
 
-/// What the server executes in one step.
+/// The scripts that the server executes in one step.
 enum RedisScript {
   private static let write = """
     if not ARGV[2] then return 1 end
@@ -298,7 +298,7 @@ enum RedisScript {
     return 1
     """
 
-  /// Writes or removes a value if it has a version; an empty one means that there is none.
+  /// Writes or removes a value if it has a version; an empty one is that of a key without a value.
   static let replace = """
     local header = redis.call('GETRANGE', KEYS[1], 0, 15)
     local version = string.sub(header, 9, 16)

@@ -245,7 +245,7 @@ private final class RedisTracking {
       }, space: nil)
   }
 
-  /// Asks whether all changes have come (L3).
+  /// Confirms that all changes have come (L3).
   private func confirm(_ connection: RedisConnection) async throws {
     let (wall, start) = (core.now, RemoteRecord.now)
     try await connection.confirm(service.client.configuration.address)
@@ -295,7 +295,7 @@ private final class RedisTracking {
   private struct Change: Sendable {
     let key: RemoteKey
     let space: NamespaceHandle
-    /// The version that the server has by now, if it was asked.
+    /// The version on the server by now, if it was read.
     var current: UInt64 = 0
   }
 
