@@ -35,6 +35,8 @@ struct Worker: AsyncParsableCommand {
     help: ArgumentHelp(
       "Say that all changes were applied without asking: a broken rule, which must be noticed."))
   var lies = false
+  @Flag(help: "Work until the next line on the standard input, and not for a time.")
+  var untilLine = false
   @Flag(help: "Begin when a line comes on the standard input.") var waits = false
 
   func run() async throws {
@@ -80,6 +82,8 @@ final class WorkerRun: Sendable {
   private let store: SharedStore?
   private let link: RedisLink?
   private let cache: PersistentCache<Int, String>?
+  /// Whether the run is to end.
+  private let ending = EndMark()
   private static let filling = String(repeating: "x", count: 90)
 
   init(_ options: Worker) throws {
@@ -126,7 +130,7 @@ final class WorkerRun: Sendable {
 
   /// Breaks the rule that changes are applied before the time is confirmed.
   private func lie(until end: UInt64) async {
-    while Clocks.monotonicNanoseconds() < end {
+    while Clocks.monotonicNanoseconds() < end, !ending.value {
       record?.confirm(
         fresh: Clocks.monotonicNanoseconds(), wall: Clocks.wallMilliseconds(), roundTrip: 0)
       try? await BlockingWork.sleep(for: .milliseconds(10))
@@ -140,7 +144,13 @@ final class WorkerRun: Sendable {
 
   func run() async throws -> String {
     let start = Clocks.monotonicNanoseconds()
-    let end = start + UInt64(options.seconds * 1e9)
+    let end = options.untilLine ? UInt64.max : start + UInt64(options.seconds * 1e9)
+    if options.untilLine {
+      Task { [ending] in
+        try? await BlockingWork.run { _ = readLine() }
+        ending.store(true)
+      }
+    }
     if options.lies { Task { await self.lie(until: end) } }
     let total = await withTaskGroup(of: Tally.self) { group in
       for task in 0..<options.tasks { group.addTask { await self.work(task, until: end) } }
@@ -171,7 +181,7 @@ final class WorkerRun: Sendable {
     var turns = 0
     while true {
       turns += 1
-      if turns & 15 == 0, Clocks.monotonicNanoseconds() >= end { return tally }
+      if turns & 15 == 0, Clocks.monotonicNanoseconds() >= end || ending.value { return tally }
       var key = zipf.next(&random)
       let isWrite = Double.random(in: 0..<1, using: &random) < options.writes
       do {
@@ -234,6 +244,12 @@ final class WorkerRun: Sendable {
     tally.longest = max(tally.longest, age)
     if age > UInt64(options.staleness) * 1_000_000 { tally.violations += 1 }
   }
+}
+
+private final class EndMark: Sendable {
+  private let word = Atomic<Bool>(false)
+  func store(_ value: Bool) { word.store(value, ordering: .relaxed) }
+  var value: Bool { word.load(ordering: .relaxed) }
 }
 
 private final class ComputationCount: Sendable {

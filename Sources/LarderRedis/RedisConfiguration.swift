@@ -33,7 +33,9 @@
 public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
   /// The place at which a server listens.
   public enum Address: Sendable, Hashable, CustomStringConvertible {
+    /// A name or an IP address, and a port of TCP.
     case host(String, port: Int)
+    /// The path of a Unix socket.
     case unixSocket(path: String)
     /// The primary that Redis Sentinel names for a master name. The sentinels are queried in this order.
     case sentinels([Sentinel], master: String)

@@ -33,7 +33,7 @@ final class HostProcesses: Sendable {
   private let name: RemoteName
 
   /// Starts the processes, and waits until all are ready.
-  init(_ url: String, _ options: [String], staleness: Int = 500, seconds: Double) throws {
+  init(_ url: String, _ options: [String], staleness: Int = 500) throws {
     directory = try TemporaryDirectory()
     let tool = try TestExecutable("larder-hosts")
     let count = Self.hosts * Self.perHost
@@ -45,7 +45,7 @@ final class HostProcesses: Sendable {
             "worker", "--waits", "--store", directory.appending("host\(index % Self.hosts)"),
             "--url", url, "--oracle", directory.appending("oracle"), "--index", "\(index)",
             "--processes", "\(count)", "--keys", "200", "--writes", "0.1", "--tasks", "2",
-            "--staleness", "\(staleness)", "--seconds", "\(seconds)",
+            "--staleness", "\(staleness)", "--until-line",
           ] + options))
     }
     self.workers = workers
@@ -73,7 +73,9 @@ final class HostProcesses: Sendable {
   /// Waits for the reports of all workers but the killed ones, and checks the stores.
   func reports(without killed: [ChildProcess] = []) throws -> [WorkerReport] {
     var result: [WorkerReport] = []
-    for worker in workers where !killed.contains(where: { $0 === worker }) {
+    let asked = workers.filter { worker in !killed.contains { $0 === worker } }
+    for worker in asked { try worker.send("end") }
+    for worker in asked {
       let line = try worker.nextLine(deadline: .seconds(60))
       result.append(try JSONDecoder().decode(WorkerReport.self, from: Data(line.utf8)))
       #expect(try worker.wait(deadline: .seconds(60)).isSuccess)
@@ -91,11 +93,11 @@ final class HostProcesses: Sendable {
 struct HostFaultTests {
   /// Disturbs hosts, and checks that no read was older than its limit.
   private func run(
-    _ server: RedisServer, _ options: [String] = [], seconds: Double = 3, isSound: Bool = true,
+    _ server: RedisServer, _ options: [String] = [], isSound: Bool = true,
     _ disturb: (HostProcesses) async throws -> [ChildProcess]
   ) async throws -> [WorkerReport] {
     let hosts = try HostProcesses(
-      "redis+unix://\(server.directory.appending("socket"))", options, seconds: seconds)
+      "redis+unix://\(server.directory.appending("socket"))", options)
     try hosts.begin()
     let killed = try await disturb(hosts)
     let reports = try hosts.reports(without: killed)
@@ -112,7 +114,10 @@ struct HostFaultTests {
     async throws
   {
     let server = try await RedisServer()
-    let reports = try await run(server) { _ in [] }
+    let reports = try await run(server) { _ in
+      try await pause(.seconds(2))
+      return []
+    }
     #expect(reports.allSatisfy { $0.errors.isEmpty && $0.links_of_host == 1 })
     #expect(reports.map(\.writes).allSatisfy { $0 > 10 })
   }
@@ -134,11 +139,19 @@ struct HostFaultTests {
   @Test func `A server that is killed and starts empty makes nothing stale`() async throws {
     let server = try await RedisServer()
     var second: RedisServer?
-    let reports = try await run(server) { _ in
+    let reports = try await run(server) { hosts in
       try await pause(.milliseconds(300))
       server.process.kill()
       try await pause(.milliseconds(400))
       second = try await server.restarted()
+      for host in 0..<HostProcesses.hosts {
+        try await awaitEventually("the host has a link again") {
+          try hosts.withRecord(ofHost: host) {
+            $0.value(of: .connections) >= 2 && $0.age < .milliseconds(300)
+          }
+        }
+      }
+      try await pause(.milliseconds(500))
       return []
     }
     #expect(reports.allSatisfy { $0.links_of_host >= 2 })
@@ -165,11 +178,11 @@ struct HostFaultTests {
 
   @Test func `When the process with the link is stopped, a deputy takes its place`() async throws {
     let server = try await RedisServer()
-    _ = try await run(server, seconds: 5) { hosts in
+    _ = try await run(server) { hosts in
       try await pause(.milliseconds(300))
       let holder = try hosts.holder(ofHost: 0)
       try holder.stop()
-      try await awaitEventually("another process has the link", within: .seconds(30)) {
+      try await awaitEventually("another process has the link") {
         try hosts.withRecord(ofHost: 0) {
           $0.pid != holder.processIdentifier && $0.age < .milliseconds(300)
         }
@@ -185,7 +198,7 @@ struct HostFaultTests {
       try await pause(.milliseconds(300))
       let holder = try hosts.holder(ofHost: 0)
       try holder.stop()
-      try await pause(.milliseconds(1500))
+      try await pause(.seconds(3))
       holder.continue()
       return []
     }

@@ -99,6 +99,8 @@ final class SentinelServers: Sendable {
     var result = RedisConfiguration(address: sentinels.address)
     result.user = "app"
     result.password = "hidden"
+    // Connections take longer on a busy machine.
+    result.connectTimeout = .seconds(6)
     return result
   }
 

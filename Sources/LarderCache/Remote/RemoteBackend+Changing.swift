@@ -10,7 +10,7 @@ extension RemoteBackend {
   // MARK: By version
 
   func versionedValue(_ key: Key) throws -> VersionedValue<Value> {
-    try BlockingWork.wait { try await self.versioned(key).value }
+    try waiting { try await self.versioned(key).value }
   }
 
   /// Reads the server's value of a key.
@@ -28,7 +28,7 @@ extension RemoteBackend {
   }
 
   func write(_ write: ConditionalWrite<Value>, _ key: Key) throws -> Bool {
-    try BlockingWork.wait { try await self.writeAsync(write, key) }
+    try waiting { try await self.writeAsync(write, key) }
   }
 
   func writeAsync(_ write: ConditionalWrite<Value>, _ key: Key) async throws -> Bool {
@@ -76,7 +76,7 @@ extension RemoteBackend {
   // MARK: By value
 
   func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome {
-    try BlockingWork.wait { try await self.changeAsync(change, key) }
+    try waiting { try await self.changeAsync(change, key) }
   }
 
   /// Reads the value, calls the closure, and writes if the value is still the same; repeated until no other

@@ -8,7 +8,7 @@ internal import LarderEngine
 extension RemoteBackend {
   func state(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
     let state = try find(key, KeyRead())
-    if case .unknown = state { return try BlockingWork.wait { try await self.fetched(key) } }
+    if case .unknown = state { return try waiting { try await self.fetched(key) } }
     return state
   }
 
@@ -41,7 +41,7 @@ extension RemoteBackend {
     }
     if wanted.isEmpty { return result }
     let asked = wanted
-    let states = try BlockingWork.wait {
+    let states = try waiting {
       do {
         return try await self.fetch(asked)
       } catch {

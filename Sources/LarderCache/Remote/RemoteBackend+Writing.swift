@@ -7,7 +7,7 @@ internal import LarderEngine
 
 extension RemoteBackend {
   func write(_ value: Value?, for key: Key, _ attributes: EntryAttributes) throws -> Bool {
-    try BlockingWork.wait { try await self.writeAsync(value, for: key, attributes) }
+    try waiting { try await self.writeAsync(value, for: key, attributes) }
   }
 
   func writeAsync(
@@ -30,7 +30,7 @@ extension RemoteBackend {
     _ values: some Sequence<(key: Key, value: Value)>, _ attributes: EntryAttributes
   ) throws {
     let writes = try values.map { try prepare($0.value, $0.key, attributes) }
-    try BlockingWork.wait { try await self.write(writes) }
+    try waiting { try await self.write(writes) }
   }
 
   func setAllAsync(
@@ -41,7 +41,7 @@ extension RemoteBackend {
 
   func remove(_ keys: some Sequence<Key>) throws -> Int {
     let keys = Array(keys)
-    return try BlockingWork.wait { try await self.removeAsync(keys) }
+    return try waiting { try await self.removeAsync(keys) }
   }
 
   func removeAsync(_ keys: some Sequence<Key>) async throws -> Int {
@@ -61,7 +61,7 @@ extension RemoteBackend {
   }
 
   func removeAll() throws {
-    try BlockingWork.wait { [self] in try await service.removeAll(in: context.namespace) }
+    try waiting { [self] in try await service.removeAll(in: context.namespace) }
     try local.open("removeAll").core.generation().table.noteRemoteChanges()
     try local.removeAll()
   }
@@ -69,7 +69,7 @@ extension RemoteBackend {
   func removeAll(tagged tag: String) throws {
     // The lengths are checked before the server is asked.
     _ = try Tag.bytes(of: tag, during: "removeAll")
-    try BlockingWork.wait { [self] in
+    try waiting { [self] in
       try await service.removeAll(tagged: tag, in: context.namespace)
     }
     try local.open("removeAll").core.generation().table.noteRemoteChanges()

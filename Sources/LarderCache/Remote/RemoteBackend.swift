@@ -61,6 +61,12 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   func clearMemory() { local.clearMemory() }
   func sync() throws { try local.sync() }
 
+  /// Runs an asynchronous operation for a caller that blocks its thread.
+  func waiting<R: Sendable>(_ body: @escaping @Sendable () async throws -> R) throws -> R {
+    try local.open("remote").core.requireNoTransaction()
+    return try BlockingWork.wait(body)
+  }
+
   // MARK: The words of the link
 
   /// A key of the cache, on the server and in the store.

@@ -139,6 +139,15 @@ extension StoreCore {
     worker.wake(self)
   }
 
+  /// Throws ``StoreError/Code/insideTransaction`` on the thread that has the writer lock of this process:
+  /// there, a wait for a write of another thread would not end.
+  package func requireNoTransaction() throws(StoreError) {
+    let token = OSThread.token
+    if bodyThread.load(ordering: .relaxed) == token || leader.load(ordering: .relaxed) == token {
+      throw .insideTransaction(path: directory.path)
+    }
+  }
+
   private func checkCaller() throws(StoreError) -> Generation {
     if bodyThread.load(ordering: .relaxed) == OSThread.token {
       throw .insideTransaction(path: directory.path)

@@ -4,15 +4,21 @@
 
 /// A value of RESP3, the protocol of Redis and Valkey.
 public indirect enum RedisValue: Sendable, Hashable {
+  /// No value.
   case null
+  /// An integer of 64 bits.
   case integer(Int)
+  /// A floating-point number.
   case double(Double)
+  /// A Boolean value.
   case boolean(Bool)
   /// An integer with more than 64 bits, in decimal digits.
   case bigNumber(String)
   /// A string of any form: simple, bulk or verbatim. Redis does not say whether it is text.
   case bytes([UInt8])
+  /// The elements of an array, in their order.
   case array([RedisValue])
+  /// The elements of a set, in any order.
   case set([RedisValue])
   /// The pairs in the order of the reply; a server may repeat a key.
   case map([Pair])
