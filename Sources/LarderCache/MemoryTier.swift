@@ -39,7 +39,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   private let core: StoreCore?
   /// Whether `core` exists. A flag, because each hit would retain and release a reference.
   @usableFromInline let usesStore: Bool
-  /// The longest time since the values of a remote server were current. Each of them expires.
+  /// The longest time since the values of a remote server were current.
   @usableFromInline let staleness: StalenessLimit?
   @usableFromInline let costLimit: Int
   @usableFromInline let countLimit: Int
@@ -90,6 +90,8 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       let storeHash = shard.entries[position].storeHash
       if usesStore {
         let slot = StampSlot(hash: storeHash)
+        // Before the stamps: they contain every change that the link had applied by then.
+        if let staleness, !shard.view.isFresh(at: now, within: staleness) { return nil }
         // Pending writes first: a write is stamped before it stops being pending, so the stamps that
         // are read afterwards contain it. In the other order it could commit between the two checks,
         // and both would miss it.
@@ -97,11 +99,13 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
           !shard.view.mayBeShadowed(slot: slot),
           shard.view.isCurrent(slot: slot, readVersion: shard.entries[position].readVersion)
         else { return nil }
-        if shard.entries[position].expires != Int64.max {
-          let now = now
-          guard shard.isAlive(position, at: now),
-            isVerified(position, in: &shard, at: now)
-          else { return nil }
+        if staleness != nil,
+          !shard.view.isLinked(commitVersion: shard.entries[position].commitVersion)
+        {
+          return nil
+        }
+        if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
+          return nil
         }
         if !shard.use(position) { return nil }
         if let mark = shard.view.touch(hash: storeHash, seen: shard.entries[position].usedAt) {
@@ -116,16 +120,6 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       }
       return shard.entries[position].value
     }
-  }
-
-  /// Returns whether a value of a remote server is as new as it has to be.
-  @inlinable @inline(__always)
-  func isVerified(
-    _ position: Int, in shard: inout TierShard<Key, Value>, at now: Int64
-  ) -> Bool {
-    guard let staleness else { return true }
-    return shard.view.isVerified(
-      commitVersion: shard.entries[position].commitVersion, at: now, within: staleness)
   }
 
   /// The time by the clock of expiration.

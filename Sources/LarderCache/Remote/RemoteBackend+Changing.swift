@@ -56,11 +56,20 @@ extension RemoteBackend {
     let fence = place.fence
     let isReplaced: Bool
     do {
-      isReplaced = try await service.replace(
-        remoteKey(place.store.encoded), ifVersion: version.commitVersion, with: prepared?.write)
+      let remote = remoteKey(place.store.encoded)
+      var isDone = try await service.replace(
+        remote, ifVersion: version.commitVersion, with: prepared?.write)
+      // A value whose tag was removed is there, and is no value.
+      if !isDone, version == .absent, try await service.read([remote])[0] == nil,
+        let removed = try await service.versions(of: [remote])[0]
+      {
+        isDone = try await service.replace(
+          remote, ifVersion: removed.version, with: prepared?.write)
+      }
+      isReplaced = isDone
     } catch {
       place.record.count(.failures)
-      try await removeLocally([place.store.encoded])
+      await forget([place.store.encoded])
       throw error
     }
     if let prepared, isReplaced {

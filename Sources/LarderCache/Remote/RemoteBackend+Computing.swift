@@ -52,9 +52,10 @@ extension RemoteBackend {
     let token = UInt64.random(in: 1...UInt64.max)
     let end = ContinuousClock.now.advanced(by: context.options.computeTimeout)
     let remote = remoteKey(EncodedKey(key))
+    // A value that has not expired is computed early; the server has the same one.
+    let isEarly = computation.replacing.map { $0.expires > tier.now } ?? false
     while true {
-      // A value that is to be replaced is known.
-      if computation.replacing == nil,
+      if !isEarly,
         let result = computation.stored(try await asking { try await fetch([key])[0] }.map(\.value))
       {
         return result
@@ -67,16 +68,20 @@ extension RemoteBackend {
       flight.note(holder: nil)
       try await waitForChange(of: key, atMost: .milliseconds(100), flight)
       if ContinuousClock.now >= end { throw claimedElsewhere(key) }
-      if computation.replacing != nil { return computation.replacing?.value }
+      if isEarly { return computation.replacing?.value }
     }
     let renewal = renew(remote, token)
     defer { renewal.cancel() }
     // Between the answer above and the claim, another host may have stored its result.
-    if computation.replacing == nil,
+    if !isEarly,
       let result = computation.stored(try await asking { try await fetch([key])[0] }.map(\.value))
     {
       _ = try? await service.complete(remote, token: token, nil)
       return result
+    }
+    // A value with a tag that is removed from now on is not valid.
+    let tokens = try await asking {
+      try await service.tokens(of: computation.tags, in: context.namespace)
     }
     let old = try oldValue(computation, of: key)
     let (result, content): (Value?, ComputedContent<Value>)
@@ -87,7 +92,7 @@ extension RemoteBackend {
       throw error
     }
     // The value is valid although it could not be stored.
-    do { try await complete(content, old, key, token) } catch { report(error) }
+    do { try await complete(content, old, key, (token, tokens)) } catch { report(error) }
     return result
   }
 
@@ -108,7 +113,7 @@ extension RemoteBackend {
         lifetime: min(
           entry.version.lifetime ?? .max, Int64(clamping: limit.milliseconds)))
       let (space, encoded, name) = (write.place.store.space, write.place.store.encoded, name)
-      let content = try self.content(entry, encoded, kept: write.kept)
+      let content = try self.content(entry, encoded, write.refresh)
       flight.deliver(early: result)
       _ = try await write.place.store.core.submitAsync(
         .alter(bytes: entry.payload.count) { transaction in
@@ -137,18 +142,21 @@ extension RemoteBackend {
   }
 
   private func complete(
-    _ content: ComputedContent<Value>, _ old: LoadedValue<Value>?, _ key: Key, _ token: UInt64
+    _ content: ComputedContent<Value>, _ old: LoadedValue<Value>?, _ key: Key,
+    _ claim: (token: UInt64, tags: RemoteTokens)
   ) async throws {
     let remote = remoteKey(EncodedKey(key))
     let write: PreparedWrite?
     do {
       write = try prepared(content, old, key)
     } catch {
-      _ = try? await service.complete(remote, token: token, nil)
+      _ = try? await service.complete(remote, token: claim.token, nil)
       throw error
     }
     let fence = write?.place.fence
-    let isStored = try await service.complete(remote, token: token, write?.write)
+    var completed = write?.write
+    completed?.tokens = claim.tags
+    let isStored = try await service.complete(remote, token: claim.token, completed)
     if isStored, let write, let fence {
       write.place.record.count(.writes)
       await keep([(write, fence)])

@@ -28,27 +28,36 @@ extension RemoteBackend {
     for key in keys {
       if let value = tier.validValue(key) { result[key] = value } else { missing.append(key) }
     }
+    guard let first = missing.first else { return result }
+    let isFresh = isFresh(try place("get", first).record)
     let requests = try requests(missing, isRepeated: false)
     var wanted: [Request] = []
     for request in requests {
-      guard let stored = request.stored, isVerified(stored.commitVersion, request.place.record)
-      else {
-        wanted.append(request)
-        continue
+      let isVerified =
+        request.stored.map { request.place.record.isLinked(commitVersion: $0.commitVersion) }
+        ?? false
+      if isFresh, isVerified {
+        if request.isAbsent { continue }
+        // Through the local backend, which keeps the value in memory. It may be gone by now.
+        if let loaded = try local.find(request.key).value {
+          result[request.key] = loaded.value
+          continue
+        }
       }
-      // Through the local backend, which keeps the value in memory.
-      if !request.isAbsent { result[request.key] = try local.find(request.key).value?.value }
+      wanted.append(request)
     }
-    if wanted.isEmpty { return result }
-    let asked = wanted
-    let states = try waiting {
-      do {
-        return try await self.fetch(asked)
-      } catch {
-        return try asked.map { try self.stale($0.key, after: error) }
+    // In parts, so that each has the whole time limit.
+    for start in stride(from: 0, to: wanted.count, by: 1000) {
+      let asked = Array(wanted[start..<min(start + 1000, wanted.count)])
+      let states = try waiting {
+        do {
+          return try await self.fetch(asked)
+        } catch {
+          return try asked.map { try self.stale($0.key, after: error) }
+        }
       }
+      for (request, state) in zip(asked, states) { result[request.key] = state.value?.value }
     }
-    for (request, state) in zip(wanted, states) { result[request.key] = state.value?.value }
     return result
   }
 

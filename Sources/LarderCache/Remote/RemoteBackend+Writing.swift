@@ -53,7 +53,7 @@ extension RemoteBackend {
       count = try await service.remove(encoded.map(remoteKey), options.acknowledgement)
     } catch {
       places.first?.record.count(.failures)
-      try await removeLocally(encoded)
+      await forget(encoded)
       throw error
     }
     try await removeLocally(encoded)
@@ -82,7 +82,7 @@ extension RemoteBackend {
   struct PreparedWrite: Sendable {
     let place: Place
     let write: RemoteWrite
-    var kept: Int64 = 0
+    var refresh: (kept: Int64, computeTime: UInt32) = (0, 0)
   }
 
   func prepare(
@@ -107,10 +107,10 @@ extension RemoteBackend {
       lifetime: deadline == EntryHeader.never ? nil : max(deadline - now, 1))
     let entry = RemoteEntry(
       version, codec: codec.rawValue, payload: payload, isAbsent: value == nil,
-      tags: attributes.tags)
+      tags: attributes.tags.reduce(into: []) { if !$0.contains($1) { $0.append($1) } })
     return PreparedWrite(
       place: place, write: RemoteWrite(remoteKey(place.store.encoded), entry),
-      kept: attributes.kept)
+      refresh: (attributes.kept, attributes.computeTime))
   }
 
   private func write(_ writes: [PreparedWrite]) async throws {
@@ -121,11 +121,16 @@ extension RemoteBackend {
     } catch {
       // Whether the server has the values is not known.
       writes.first?.place.record.count(.failures)
-      try await removeLocally(writes.map(\.place.store.encoded))
+      await forget(writes.map(\.place.store.encoded))
       throw error
     }
     writes.first?.place.record.count(.writes, writes.count)
     await keep(zip(writes, fences).map { ($0, $1) })
+  }
+
+  /// Removes keys from the host of which it is not known what the server has.
+  func forget(_ keys: [EncodedKey]) async {
+    do { try await removeLocally(keys) } catch { report(error) }
   }
 
   /// Stores in the host what the server has acknowledged. If the server's message that the key has changed
@@ -135,13 +140,13 @@ extension RemoteBackend {
       let fills = try writes.map { write, fence in
         Fill(
           key: write.place.store.encoded,
-          content: try content(write.write.entry, write.place.store.encoded, kept: write.kept),
+          content: try content(write.write.entry, write.place.store.encoded, write.refresh),
           fence: fence, elseRemoves: true)
       }
       try await store(fills)
     } catch {
       report(error)
-      try? await removeLocally(writes.map(\.write.place.store.encoded))
+      await forget(writes.map(\.write.place.store.encoded))
     }
   }
 }

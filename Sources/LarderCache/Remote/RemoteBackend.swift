@@ -99,25 +99,27 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
 
   func remoteKey(_ key: EncodedKey) -> RemoteKey { RemoteKey(context.namespace, key) }
 
-  func isVerified(_ stored: UInt64, _ record: RemoteRecord) -> Bool {
-    record.isVerified(commitVersion: stored, at: tier.now, within: limit)
-  }
+  /// Whether the host has the changes of the server up to a time within the limit. To be called before an
+  /// entry is read.
+  func isFresh(_ record: RemoteRecord) -> Bool { record.isFresh(at: tier.now, within: limit) }
 
   // MARK: The store
 
   func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
     let place = try place("get", key)
+    let isFresh = isFresh(place.record)
     let state = try local.find(key, read)
     switch state {
     case .unknown: return .unknown
     case .value(let loaded):
-      let isExpired = loaded.expires <= tier.now
-      return isExpired || isVerified(loaded.version, place.record) ? state : .unknown
+      // An expired value is one that is kept for a refresh.
+      if loaded.expires <= tier.now { return read.includesKept ? state : .unknown }
+      return isFresh && place.record.isLinked(commitVersion: loaded.version) ? state : .unknown
     case .absent:
       let lookup = try place.store.core.lookup(
         place.store.encoded, in: place.store.space, isRepeated: true)
-      if case .knownAbsent(let stored) = lookup.outcome,
-        isVerified(stored.commitVersion, place.record)
+      if case .knownAbsent(let stored) = lookup.outcome, isFresh,
+        place.record.isLinked(commitVersion: stored.commitVersion)
       {
         return .absent
       }
@@ -128,14 +130,14 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   /// Returns what the host has for a key, verified or not, if it was stored in the last `time`.
   func stale(_ key: Key, within time: Duration) throws -> KeyState<LoadedValue<Value>> {
     let place = try place("get", key)
+    let isFresh = isFresh(place.record)
     let lookup = try place.store.core.lookup(
       place.store.encoded, in: place.store.space, isRepeated: true)
     let oldest = tier.now - Int64(clamping: time.milliseconds)
     switch lookup.outcome {
     case .found(let stored):
-      guard isVerified(stored.commitVersion, place.record) || stored.created >= oldest else {
-        return .unknown
-      }
+      let isVerified = isFresh && place.record.isLinked(commitVersion: stored.commitVersion)
+      guard isVerified || stored.created >= oldest else { return .unknown }
       place.record.count(.staleHits)
       let value = try context.decode(stored.payload, codec: stored.codec, of: key)
       return .value(LoadedValue(value: value, expires: stored.expires))
@@ -191,6 +193,9 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
           isChange = true
         } else if fill.elseRemoves {
           isChange = try transaction.unset(fill.key, in: space) || isChange
+          // A write that was sent before this one may have been executed after it, or not be stored yet.
+          transaction.generation.table.noteRemoteChange(
+            hash: space.hash(of: fill.key, in: transaction.generation))
         }
       }
       return isChange
@@ -211,13 +216,16 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   }
 
   /// Returns the content of the host's copy of an entry.
-  func content(_ entry: RemoteEntry, _ key: EncodedKey, kept: Int64 = 0) throws -> EntryContent {
+  func content(
+    _ entry: RemoteEntry, _ key: EncodedKey, _ refresh: (kept: Int64, computeTime: UInt32) = (0, 0)
+  ) throws -> EntryContent {
     let core = try local.open("set").core
     let life = min(entry.version.lifetime ?? .max, Int64(clamping: options.lifetime.milliseconds))
     var attributes = EntryAttributes(
       .after(.milliseconds(max(life, 1))), tags: entry.tags, isAbsent: entry.isAbsent)
     attributes.remoteVersion = entry.version.version
-    attributes.kept = kept
+    attributes.kept = refresh.kept
+    attributes.computeTime = refresh.computeTime
     return try EntryContent(
       key: key, codec: entry.codec, payload: entry.payload, attributes, now: core.now)
   }

@@ -32,6 +32,9 @@ package protocol RemoteService: AnyObject, Sendable {
     _ key: RemoteKey, ifVersion version: UInt64, with write: RemoteWrite?
   ) async throws -> Bool
 
+  /// Returns what the values with tags have to name from now on.
+  func tokens(of tags: [String], in namespace: String) async throws -> RemoteTokens
+
   /// Claims the computation of a key, unless another host has claimed it.
   func claim(_ key: RemoteKey, token: UInt64, for time: Duration) async throws -> Bool
   /// Renews a claim, if it is still the key's.
@@ -99,10 +102,15 @@ package struct RemoteEntry: Sendable, Hashable {
   }
 }
 
+/// The bytes by which the server knows tags until they are removed.
+package typealias RemoteTokens = [String: [UInt8]]
+
 /// An entry to be written under a key.
 package struct RemoteWrite: Sendable, Hashable {
   package let key: RemoteKey
   package let entry: RemoteEntry
+  /// The bytes of tags before the value was computed; those of other tags are read before the write.
+  package var tokens: RemoteTokens = [:]
 
   package init(_ key: RemoteKey, _ entry: RemoteEntry) {
     self.key = key

@@ -105,14 +105,17 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
       max(Int64(bitPattern: Clocks.monotonicNanoseconds() &- fresh), 0))
   }
 
-  package func isVerified(commitVersion: UInt64, at now: Int64, within limit: StalenessLimit)
-    -> Bool
-  {
-    guard commitVersion > load(.verifiedFrom) else { return false }
+  /// Returns whether the changes up to a time within the limit were applied. To be called before a stamp or
+  /// a snapshot is read, which then contains them.
+  package func isFresh(at now: Int64, within limit: StalenessLimit) -> Bool {
     let age = Int64(bitPattern: Clocks.coarseMonotonicNanoseconds() &- load(.fresh))
     return age <= limit.nanoseconds
       && now &- Int64(bitPattern: load(.freshWall)) <= limit.milliseconds
   }
+
+  /// Returns whether an entry was written under a link. To be called after ``isFresh(at:within:)``, because a
+  /// new link raises the word before it confirms anything.
+  package func isLinked(commitVersion: UInt64) -> Bool { commitVersion > load(.verifiedFrom) }
 
   /// Makes a connection the link. The caller is in a write transaction of the table's generation, which must
   /// commit: the entries of the next one are verified.

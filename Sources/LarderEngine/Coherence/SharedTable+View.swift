@@ -86,12 +86,17 @@ package struct SharedTableView {
     tags.allSatisfy { isCurrent(slot: StampSlot(hash: $0), readVersion: readVersion) }
   }
 
-  /// Returns whether a value of a remote server is known to be at most as old as a limit.
+  /// Returns whether the values of a remote server are known to be at most as old as a limit; see
+  /// ``RemoteRecord/isFresh(at:within:)``.
   @usableFromInline
-  package func isVerified(
-    commitVersion: UInt64, at now: Int64, within limit: StalenessLimit
-  ) -> Bool {
-    remote?.isVerified(commitVersion: commitVersion, at: now, within: limit) ?? false
+  package func isFresh(at now: Int64, within limit: StalenessLimit) -> Bool {
+    remote?.isFresh(at: now, within: limit) ?? false
+  }
+
+  /// Returns whether a value of a remote server was written under a link.
+  @usableFromInline
+  package func isLinked(commitVersion: UInt64) -> Bool {
+    remote?.isLinked(commitVersion: commitVersion) ?? false
   }
 
   /// Returns whether this process may have a pending write to a key of this slot.

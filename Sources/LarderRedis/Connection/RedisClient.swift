@@ -181,7 +181,8 @@ extension RedisError {
   var isLoss: Bool {
     switch code {
     case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster: true
-    case .command: ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
+    case .command:
+      ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
     default: false
     }
   }

@@ -91,7 +91,10 @@ public final class RedisConnection: Sendable {
             try operations.addHandler(tls.handler(context, configuration.address))
           }
           let handler = RedisChannelHandler(configuration, onPush: onPush)
-          created.handler.withLock { $0 = NIOLoopBound(handler, eventLoop: channel.eventLoop) }
+          created.handlers.withLock {
+            // Of several addresses, each has a channel.
+            $0[ObjectIdentifier(channel)] = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+          }
           try operations.addHandler(handler)
         }
       }
@@ -103,13 +106,13 @@ public final class RedisConnection: Sendable {
       channel = try await bootstrap.connect(unixDomainSocketPath: path).get()
     case .sentinels: throw ChannelError.operationUnsupported
     }
-    let handler = created.handler.withLock { $0! }
+    let handler = created.handlers.withLock { $0[ObjectIdentifier(channel)]! }
     return RedisConnection(channel, handler, configuration)
   }
 
   /// The handler of the channel, with the reason of the end of a closed one.
   private final class Created: Sendable {
-    let handler = Mutex<NIOLoopBound<RedisChannelHandler>?>(nil)
+    let handlers = Mutex<[ObjectIdentifier: NIOLoopBound<RedisChannelHandler>]>([:])
   }
 
   /// Chooses RESP3, the user and the database.
@@ -142,6 +145,11 @@ public final class RedisConnection: Sendable {
       return RedisError(
         .unsupportedServer, error.server,
         "The server answered \"\(text)\" to HELLO. Use Redis 6 or newer, or Valkey.",
+        reply: error.reply)
+    }
+    if error.code == .command, text.hasPrefix("DENIED") || text.contains("max number of clients") {
+      return RedisError(
+        .unreachable, error.server, "The server refused the connection: \"\(text)\".",
         reply: error.reply)
     }
     if error.code == .command, text.contains("AUTH") {

@@ -47,6 +47,11 @@ struct RedisKeys: Sendable {
     tracked + CustomStorageKey.prefix(namespace) + "[0-9]*"
   }
 
+  /// The pattern of the claims of a namespace.
+  func claimPattern(of namespace: String) -> String {
+    prefix + ":c:{" + CustomStorageKey.prefix(namespace) + "[0-9]*"
+  }
+
   /// A key of which the server has named a change.
   enum Changed: Hashable {
     case value(RemoteKey)

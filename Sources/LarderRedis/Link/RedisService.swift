@@ -11,7 +11,14 @@ final class RedisService: RemoteService {
   let client: RedisClient
   let keys: RedisKeys
   let name: String
-  private let trackers = Mutex<[ObjectIdentifier: RedisTracker]>([:])
+  private struct Trackers {
+    var running: [ObjectIdentifier: RedisTracker] = [:]
+    var isClosed = false
+  }
+
+  private let trackers = Mutex(Trackers())
+  /// The longest time for the removal of a namespace.
+  private static let sweepLimit: Duration = .seconds(60)
 
   init(_ configuration: RedisConfiguration, prefix: String) {
     client = RedisClient(configuration)
@@ -27,28 +34,32 @@ final class RedisService: RemoteService {
   }
 
   private func restartLinks() {
-    for tracker in trackers.withLock({ Array($0.values) }) { tracker.restartLink() }
+    for tracker in trackers.withLock({ Array($0.running.values) }) { tracker.restartLink() }
   }
 
   var server: String { "\(client.configuration.address)" }
 
   func attach(to store: SharedStore) {
     trackers.withLock { trackers in
+      if trackers.isClosed { return }
+      trackers.running = trackers.running.filter { $0.value.isRunning }
       let identity = ObjectIdentifier(store.core)
-      if let tracker = trackers[identity], tracker.isRunning { return }
-      trackers[identity] = RedisTracker(self, store)
+      if trackers.running[identity] == nil {
+        trackers.running[identity] = RedisTracker(self, store)
+      }
     }
   }
 
   func detach() {
     let ended = trackers.withLock { trackers in
-      defer { trackers = [:] }
-      return Array(trackers.values)
+      defer { trackers.running = [:] }
+      return Array(trackers.running.values)
     }
     for tracker in ended { tracker.cancel() }
   }
 
   func close() async {
+    trackers.withLock { $0.isClosed = true }
     detach()
     await client.close()
   }
@@ -69,18 +80,16 @@ final class RedisService: RemoteService {
   // MARK: Reading
 
   func read(_ wanted: [RemoteKey]) async throws -> [RemoteEntry?] {
+    // In one step: the lifetime of another value would be kept for good by a change of the value.
     let replies = try await execute(
-      wanted.flatMap { key in
-        // The lifetime first: it may be too short, and never too long.
-        [RedisCommand("PTTL", keys.value(key)), RedisCommand("GET", keys.value(key))]
-      })
+      wanted.map { RedisCommand("EVAL", RedisScript.read, 1, keys.value($0)) })
     var found: [RedisEntry?] = []
-    for (index, key) in wanted.enumerated() {
-      guard let bytes = replies[2 * index + 1].bytes else {
+    for (reply, key) in zip(replies, wanted) {
+      guard let parts = reply.elements, parts.count == 2, let bytes = parts[1].bytes else {
         found.append(nil)
         continue
       }
-      guard let entry = RedisEntry(bytes, lifetime: Self.lifetime(replies[2 * index])) else {
+      guard let entry = RedisEntry(bytes, lifetime: Self.lifetime(parts[0])) else {
         throw RedisError(
           .unreadableValue, server,
           "The key \(keys.value(key)) has bytes that no link has written. Remove it, or use another "
@@ -121,15 +130,11 @@ final class RedisService: RemoteService {
     of wanted: [RemoteKey], _ execute: ([RedisCommand]) async throws -> [RedisValue]
   ) async throws -> [RemoteVersion?] {
     let replies = try await execute(
-      wanted.flatMap { key in
-        [
-          RedisCommand("PTTL", keys.value(key)),
-          RedisCommand("GETRANGE", keys.value(key), 0, RedisEntry.headerSize - 1),
-        ]
-      })
-    return wanted.indices.map { index in
-      replies[2 * index + 1].bytes.flatMap(RedisEntry.version).map {
-        RemoteVersion($0, lifetime: Self.lifetime(replies[2 * index]))
+      wanted.map { RedisCommand("EVAL", RedisScript.version, 1, keys.value($0)) })
+    return replies.map { reply in
+      guard let parts = reply.elements, parts.count == 2 else { return nil }
+      return parts[1].bytes.flatMap(RedisEntry.version).map {
+        RemoteVersion($0, lifetime: Self.lifetime(parts[0]))
       }
     }
   }
@@ -145,24 +150,25 @@ final class RedisService: RemoteService {
     _ writes: [RemoteWrite], _ acknowledgement: RemoteOptions.Acknowledgement
   ) async throws {
     let values = try await bytes(of: writes)
-    var commands: [RedisCommand] = []
-    for (write, value) in zip(writes, values) {
-      // First the claim: a computation that ends in between is not stored.
-      commands.append(RedisCommand("DEL", keys.claim(write.key)))
-      commands.append(
-        RedisCommand("SET", [keys.value(write.key), value] + Self.expiry(write.entry)))
-    }
-    try await execute(commands, acknowledgement)
+    // With the claim in one step: a computation that begins in between would replace the value.
+    try await execute(
+      zip(writes, values).map { write, value in
+        command(RedisScript.put, write.key, [[], value, write.lifetime])
+      }, acknowledgement)
   }
 
   func remove(
     _ removed: [RemoteKey], _ acknowledgement: RemoteOptions.Acknowledgement
   ) async throws -> Int {
     let replies = try await execute(
-      removed.flatMap { key in
-        [RedisCommand("DEL", keys.claim(key)), RedisCommand("UNLINK", keys.value(key))]
-      }, acknowledgement)
-    return removed.indices.reduce(0) { $0 + (replies[2 * $1 + 1].integer ?? 0) }
+      removed.map { command(RedisScript.remove, $0, []) }, acknowledgement)
+    return replies.prefix(removed.count).reduce(0) { $0 + ($1.integer ?? 0) }
+  }
+
+  private func command(
+    _ script: String, _ key: RemoteKey, _ arguments: [any RedisArgument]
+  ) -> RedisCommand {
+    RedisCommand("EVAL", [script, 2, keys.value(key), keys.claim(key)] + arguments)
   }
 
   @discardableResult
@@ -171,7 +177,7 @@ final class RedisService: RemoteService {
   ) async throws -> [RedisValue] {
     guard case .replicas(let wanted) = acknowledgement else { return try await execute(commands) }
     let limit = client.configuration.timeout
-    let milliseconds = Int(limit.components.seconds * 1000) / 2 + 1
+    let milliseconds = Self.milliseconds(limit / 2)
     let replies = try await execute(
       commands + [RedisCommand("WAIT", wanted, milliseconds)], timeout: limit * 2)
     let reached = replies.last?.integer ?? 0
@@ -191,42 +197,70 @@ final class RedisService: RemoteService {
           + "at most 512 MiB. Split the value.")
     }
     let names = Set(
-      writes.flatMap { write in write.entry.tags.map { keys.tag($0, in: write.key.namespace) } }
-    ).sorted()
-    var tokens: [String: [UInt8]] = [:]
-    if !names.isEmpty {
-      let replies = try await execute(
-        names.flatMap { [RedisCommand("SET", $0, Self.token(), "NX"), RedisCommand("GET", $0)] })
-      for (index, name) in names.enumerated() {
-        guard let token = replies[2 * index + 1].bytes, token.count == 8 else {
-          throw RedisError(
-            .unreadableValue, server,
-            "The key \(name) has bytes that no link has written, or was evicted at once. Remove it, or "
-              + "raise maxmemory.")
-        }
-        tokens[name] = token
-      }
-    }
+      writes.flatMap { write in
+        write.entry.tags.filter { write.tokens[$0] == nil }
+          .map { keys.tag($0, in: write.key.namespace) }
+      })
+    let tokens = try await tokens(of: names.sorted())
     return writes.map { write in
       RedisEntry.bytes(
         write.entry,
-        tokens: write.entry.tags.map { tokens[keys.tag($0, in: write.key.namespace)]! })
+        tokens: write.entry.tags.map {
+          write.tokens[$0] ?? tokens[keys.tag($0, in: write.key.namespace)]!
+        })
     }
+  }
+
+  func tokens(of tags: [String], in namespace: String) async throws -> RemoteTokens {
+    let names = Set(tags.map { keys.tag($0, in: namespace) })
+    let tokens = try await tokens(of: names.sorted())
+    return Dictionary(
+      tags.map { ($0, tokens[keys.tag($0, in: namespace)]!) }, uniquingKeysWith: { $1 })
+  }
+
+  /// Returns the bytes of the keys of tags, and writes those that are missing.
+  private func tokens(of names: [String]) async throws -> [String: [UInt8]] {
+    if names.isEmpty { return [:] }
+    let replies = try await execute(
+      names.flatMap { [RedisCommand("SET", $0, Self.token(), "NX"), RedisCommand("GET", $0)] })
+    var tokens: [String: [UInt8]] = [:]
+    for (index, name) in names.enumerated() {
+      guard let token = replies[2 * index + 1].bytes, token.count == 8 else {
+        throw RedisError(
+          .unreadableValue, server,
+          "The key \(name) has bytes that no link has written, or was evicted at once. Remove it, or "
+            + "raise maxmemory.")
+      }
+      tokens[name] = token
+    }
+    return tokens
   }
 
   private static func token() -> [UInt8] {
     RedisEntry.versionBytes(UInt64.random(in: 0...UInt64.max))
   }
 
-  private static func expiry(_ entry: RemoteEntry) -> [any RedisArgument] {
-    entry.version.lifetime.map { ["PX", Int(clamping: $0)] } ?? []
+  func removeAll(in namespace: String) async throws {
+    // First the claims: the results of computations that have begun are not stored.
+    let end = ContinuousClock.now.advanced(by: Self.sweepLimit)
+    for pattern in [keys.claimPattern(of: namespace), keys.pattern(of: namespace)] {
+      try await removeAll(matching: pattern, until: end)
+    }
   }
 
-  func removeAll(in namespace: String) async throws {
+  private func removeAll(
+    matching pattern: String, until end: ContinuousClock.Instant
+  ) async throws {
     var cursor = "0"
     repeat {
+      if ContinuousClock.now >= end {
+        throw RedisError(
+          .timeout, server,
+          "The keys of the namespace were not all found within \(Self.sweepLimit). Some are removed. "
+            + "Repeat the removal.")
+      }
       let reply = try await execute([
-        RedisCommand("SCAN", cursor, "MATCH", keys.pattern(of: namespace), "COUNT", 1000)
+        RedisCommand("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
       ])[0]
       guard let parts = reply.elements, parts.count == 2, let next = parts[0].text else {
         throw RedisError(.protocolViolation, server, "The answer to SCAN has another form.")
@@ -274,12 +308,9 @@ final class RedisService: RemoteService {
   private func run(
     _ script: String, _ key: RemoteKey, _ condition: [UInt8], _ write: RemoteWrite?
   ) async throws -> Bool {
-    var arguments: [any RedisArgument] = [script, 2, keys.value(key), keys.claim(key), condition]
-    if let write {
-      arguments.append(try await bytes(of: [write])[0])
-      arguments.append(write.entry.version.lifetime.map { Int(clamping: $0) } ?? 0)
-    }
-    return try await execute([RedisCommand("EVAL", arguments)])[0].integer == 1
+    var arguments: [any RedisArgument] = [condition]
+    if let write { arguments += [try await bytes(of: [write])[0], write.lifetime] }
+    return try await execute([command(script, key, arguments)])[0].integer == 1
   }
 
   private static func milliseconds(_ time: Duration) -> Int {
@@ -289,8 +320,24 @@ final class RedisService: RemoteService {
   }
 }
 
+extension RemoteWrite {
+  /// The lifetime as scripts get it; zero without an end.
+  fileprivate var lifetime: Int { entry.version.lifetime.map { Int(clamping: $0) } ?? 0 }
+}
+
 /// The scripts that the server executes in one step.
 enum RedisScript {
+  /// Returns the remaining lifetime and the value.
+  static let read = "return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])}"
+  /// Returns the remaining lifetime and the first bytes of the value.
+  static let version =
+    "return {redis.call('PTTL', KEYS[1]), redis.call('GETRANGE', KEYS[1], 0, 15)}"
+
+  /// Writes a value and ends the claim of its key.
+  static let put = "redis.call('DEL', KEYS[2])\n" + write
+  /// Removes a value and ends the claim of its key.
+  static let remove = "redis.call('DEL', KEYS[2])\nreturn redis.call('UNLINK', KEYS[1])"
+
   private static let write = """
     if not ARGV[2] then return 1 end
     if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2])

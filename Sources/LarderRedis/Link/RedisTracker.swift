@@ -84,6 +84,8 @@ final class RedisTracker: Sendable {
 
   /// Connects again and again, until the task is cancelled or the store is closed; a deputy once.
   private func lead(asDeputy: Bool) async {
+    // The link of a process that has ended, or is stopped, says that there is one.
+    if let record = try? record() { record.end(link: record.link) }
     var failures = 0
     while !Task.isCancelled, !store.hasClosed {
       do {
@@ -251,7 +253,10 @@ private final class RedisTracking {
     try await connection.confirm(service.client.configuration.address)
     let roundTrip = RemoteRecord.now - start
     try await apply(connection)
-    try record().confirm(fresh: start, wall: wall, roundTrip: roundTrip)
+    let record = try record()
+    // In the table of a new generation the link has not begun: no entry of it is verified.
+    guard record.link == number else { return }
+    record.confirm(fresh: start, wall: wall, roundTrip: roundTrip)
   }
 
   // MARK: Changes
@@ -312,7 +317,9 @@ private final class RedisTracking {
     var young: [Int] = []
     var present: [Int] = []
     for (index, change) in changes.enumerated() {
-      switch try core.lookup(change.key.key, in: change.space, isRepeated: true).outcome {
+      let lookup = try core.lookup(
+        change.key.key, in: change.space, includesKept: true, isRepeated: true)
+      switch lookup.outcome {
       case .found(let stored), .knownAbsent(let stored):
         present.append(index)
         // Probably the host's own write, which the server has named as well.
