@@ -231,4 +231,72 @@ struct RemoteCacheTests {
     #expect(try await caches[1].value(forKey: "once") == 5)
     #expect(hosts.flatMap(\.errors.all) == [])
   }
+
+  @Test func `A tag or namespace removed during a computation ends its result`() async throws {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let (first, second) = (hosts[0].cache(), hosts[1].cache())
+    for host in hosts { try await host.linked() }
+    let old = try await first.value(forKey: "a", tags: ["red"]) {
+      try await second.removeAll(tagged: "red")
+      return "old"
+    }
+    #expect(old == "old")
+    for cache in [first, second] {
+      #expect(try await cache.value(forKey: "a", freshness: .latest) == nil)
+    }
+    let other = try await first.value(forKey: "b") {
+      try await second.removeAll()
+      return "old"
+    }
+    #expect(other == "old")
+    #expect(try await second.value(forKey: "b", freshness: .latest) == nil)
+    #expect(try await second.value(forKey: "a", tags: ["red"]) { "new" } == "new")
+    #expect(try await first.value(forKey: "a", freshness: .latest) == "new")
+  }
+
+  @Test func `A key whose value was removed by tag can be set if it is absent`() async throws {
+    let server = try await RedisServer()
+    let host = try await Host(server.socket)
+    let cache = host.cache()
+    try await host.linked()
+    let many = [String](repeating: "red", count: 300)
+    try await cache.setValue("old", forKey: "k", tags: many)
+    try await cache.removeAll(tagged: "red")
+    #expect(try await cache.value(forKey: "k") == nil)
+    #expect(try await cache.setIfAbsent("new", forKey: "k"))
+    #expect(try await cache.value(forKey: "k", freshness: .latest) == "new")
+    #expect(try await !cache.setIfAbsent("newer", forKey: "k"))
+  }
+
+  @Test func `A changed value keeps its lifetime and its tags`() async throws {
+    let server = try await RedisServer()
+    let host = try await Host(server.socket)
+    let cache = host.cache(of: Int.self)
+    try await host.linked()
+    try await cache.setValue(1, forKey: "n", expires: .after(.seconds(500)), tags: ["red"])
+    #expect(try await cache.increment(forKey: "n") == 2)
+    let connection = try await RedisConnection.connect(to: server.socket)
+    let keys = try await connection.send(RedisCommand("KEYS", "*n}")).elements ?? []
+    let key = try #require(keys.first?.text)
+    let left = try await connection.send(RedisCommand("PTTL", key)).integer ?? 0
+    #expect((400_000...500_000).contains(left))
+    try await cache.removeAll(tagged: "red")
+    #expect(try await cache.value(forKey: "n") == nil)
+  }
+
+  @Test func `In a transaction of the store a cache with a server is a typed error`() async throws {
+    let server = try await RedisServer()
+    let host = try await Host(server.socket)
+    let cache = host.cache()
+    let code = Mutex<StoreError.Code?>(nil)
+    try await host.store.write { _ in
+      do {
+        try cache.setValue("x", forKey: "k")
+      } catch let error as StoreError {
+        code.withLock { $0 = error.code }
+      }
+    }
+    #expect(code.withLock { $0 } == .insideTransaction)
+  }
 }
