@@ -118,6 +118,9 @@ extension Bench {
         }
       }
       try await BlockingWork.sleep(for: .milliseconds(300))
+      // The message about the write has come: this read leaves a copy.
+      _ = try await cache.value(forKey: "k")
+      try await BlockingWork.sleep(for: .milliseconds(100))
       try server.process.stop()
       let start = Clocks.monotonicNanoseconds()
       var last = start
@@ -133,7 +136,8 @@ extension Bench {
     }
     return [
       Figure(
-        id: "hosts.blind", value: longest, unit: "ms", bar: "<= 1000", isMet: longest <= 1000,
+        id: "hosts.blind", value: longest, unit: "ms", bar: "<= 1000",
+        isMet: longest > 0 && longest <= 1000,
         own: "the last hit after the server was stopped", rival: "maxStaleness is 1 s")
     ]
   }
