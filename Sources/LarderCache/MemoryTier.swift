@@ -91,7 +91,11 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       if usesStore {
         let slot = StampSlot(hash: storeHash)
         // Before the stamps: they contain every change that the link had applied by then.
-        if let staleness, !shard.view.isFresh(at: now, within: staleness) { return nil }
+        var time: Int64?
+        if let staleness {
+          time = now
+          if !shard.view.isFresh(at: time!, within: staleness) { return nil }
+        }
         // Pending writes first: a write is stamped before it stops being pending, so the stamps that
         // are read afterwards contain it. In the other order it could commit between the two checks,
         // and both would miss it.
@@ -104,7 +108,9 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
         {
           return nil
         }
-        if shard.entries[position].expires != Int64.max, !shard.isAlive(position, at: now) {
+        if shard.entries[position].expires != Int64.max,
+          !shard.isAlive(position, at: time ?? now)
+        {
           return nil
         }
         if !shard.use(position) { return nil }

@@ -36,7 +36,7 @@ struct Demo: AsyncParsableCommand {
     let group = try WorkerGroup(
       hosts: Self.hosts, perHost: Self.perHost, url: url,
       [
-        "--oracle", oracle.appending("oracle"), "--keys", "2000", "--writes", "0.02", "--fills",
+        "--oracle", oracle.appending("oracle"), "--keys", "2000", "--writes", "0.02",
         "--computes", "--seconds", "\(seconds)",
       ],
       command: { network?.command(inHost: $0) ?? [] })

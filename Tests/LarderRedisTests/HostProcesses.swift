@@ -64,6 +64,21 @@ final class HostProcesses: Sendable {
     return try body(try #require(store.core.generation().table.remoteRecord(name)))
   }
 
+  /// Waits until each host has counted so many more events.
+  func awaitMore(_ count: UInt64, of counter: RemoteCounter, hosts: [Int] = [0, 1]) async throws {
+    for host in hosts {
+      let store = try SharedStore(at: directory.appending("host\(host)"))
+      defer { store.close() }
+      func counted() throws -> UInt64 {
+        try #require(store.core.generation().table.remoteRecord(name)).value(of: counter)
+      }
+      let before = try counted()
+      try await awaitEventually("host \(host) has counted \(count) more \(counter)") {
+        try counted() >= before + count
+      }
+    }
+  }
+
   /// The worker with the link of a host.
   func holder(ofHost host: Int) throws -> ChildProcess {
     let pid = try withRecord(ofHost: host) { $0.pid }
@@ -108,14 +123,12 @@ struct HostFaultTests {
     return reports
   }
 
-  private func pause(_ time: Duration) async throws { try await BlockingWork.sleep(for: time) }
-
   @Test func `Without faults nothing is older than its limit, and each host has one link`()
     async throws
   {
     let server = try await RedisServer()
-    let reports = try await run(server) { _ in
-      try await pause(.seconds(2))
+    let reports = try await run(server) { hosts in
+      try await hosts.awaitMore(500, of: .writes)
       return []
     }
     #expect(reports.allSatisfy { $0.errors.isEmpty && $0.links_of_host == 1 })
@@ -126,11 +139,12 @@ struct HostFaultTests {
     async throws
   {
     let server = try await RedisServer()
-    let reports = try await run(server) { _ in
-      try await pause(.milliseconds(300))
+    let reports = try await run(server) { hosts in
+      try await hosts.awaitMore(50, of: .writes)
       try server.process.stop()
-      try await pause(.milliseconds(1500))
+      try await hosts.awaitMore(5, of: .failures)
       server.process.continue()
+      try await hosts.awaitMore(50, of: .writes)
       return []
     }
     #expect(reports.contains { $0.errors["timeout", default: 0] > 0 })
@@ -140,9 +154,9 @@ struct HostFaultTests {
     let server = try await RedisServer()
     var second: RedisServer?
     let reports = try await run(server) { hosts in
-      try await pause(.milliseconds(300))
+      try await hosts.awaitMore(50, of: .writes)
       server.process.kill()
-      try await pause(.milliseconds(400))
+      try await hosts.awaitMore(5, of: .failures)
       second = try await server.restarted()
       for host in 0..<HostProcesses.hosts {
         try await awaitEventually("the host has a link again") {
@@ -151,7 +165,7 @@ struct HostFaultTests {
           }
         }
       }
-      try await pause(.milliseconds(500))
+      try await hosts.awaitMore(50, of: .writes)
       return []
     }
     #expect(reports.allSatisfy { $0.links_of_host >= 2 })
@@ -163,7 +177,7 @@ struct HostFaultTests {
   {
     let server = try await RedisServer()
     let reports = try await run(server) { hosts in
-      try await pause(.milliseconds(500))
+      try await hosts.awaitMore(50, of: .writes)
       let holder = try hosts.holder(ofHost: 0)
       holder.kill()
       try await awaitEventually("another process has the link") {
@@ -179,7 +193,7 @@ struct HostFaultTests {
   @Test func `When the process with the link is stopped, a deputy takes its place`() async throws {
     let server = try await RedisServer()
     _ = try await run(server) { hosts in
-      try await pause(.milliseconds(300))
+      try await hosts.awaitMore(50, of: .writes)
       let holder = try hosts.holder(ofHost: 0)
       try holder.stop()
       try await awaitEventually("another process has the link") {
@@ -195,10 +209,11 @@ struct HostFaultTests {
   @Test func `A link that confirms changes before it has applied them is noticed`() async throws {
     let server = try await RedisServer()
     let reports = try await run(server, ["--lies"], isSound: false) { hosts in
-      try await pause(.milliseconds(300))
+      try await hosts.awaitMore(50, of: .writes)
       let holder = try hosts.holder(ofHost: 0)
       try holder.stop()
-      try await pause(.seconds(3))
+      // Longer than the limit: other processes write all the time.
+      try await hosts.awaitMore(1500, of: .writes, hosts: [1])
       holder.continue()
       return []
     }
@@ -207,10 +222,10 @@ struct HostFaultTests {
 
   @Test func `Removals of all keys by the server make nothing stale`() async throws {
     let server = try await RedisServer()
-    _ = try await run(server) { _ in
+    _ = try await run(server) { hosts in
       let connection = try await RedisConnection.connect(to: server.socket)
       for _ in 0..<20 {
-        try await pause(.milliseconds(100))
+        try await hosts.awaitMore(20, of: .writes)
         try await connection.send(RedisCommand("FLUSHALL"))
       }
       return []

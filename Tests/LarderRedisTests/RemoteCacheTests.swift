@@ -178,7 +178,9 @@ struct RemoteCacheTests {
             group.addTask {
               try await cache.value(forKey: "round \(round)") {
                 computations.add("\(round)")
-                try await Task.sleep(for: .milliseconds(50))
+                try await awaitEventually("all callers wait for the value") {
+                  caches.reduce(0) { $0 + $1.waitingCallers } == 12
+                }
                 return "computed \(round)"
               }
             }

@@ -247,13 +247,10 @@ extension StoreTransaction {
     of key: EncodedKey, in space: NamespaceHandle
   ) throws -> UInt64 {
     let hash = space.hash(of: key, in: generation)
-    let number = try number(of: space)
-    for item in try soundItems(hash: hash, space) where item.header.namespace == number {
-      guard try hasKey(item, hash: hash, key) else { continue }
-      guard let record = try transaction.value(forKey: hash, in: generation.entries) else { break }
-      return item.header.remoteVersion(in: record, at: item.offset) ?? 0
-    }
-    return 0
+    guard let item = try soundItem(of: key, hash: hash, in: space),
+      let record = try transaction.value(forKey: hash, in: generation.entries)
+    else { return 0 }
+    return item.header.remoteVersion(in: record, at: item.offset) ?? 0
   }
 
   /// Returns the version of the visible entry of a key in this transaction, or ``EntryVersion/absent``.
@@ -263,15 +260,20 @@ extension StoreTransaction {
     of key: EncodedKey, in space: NamespaceHandle
   ) throws -> EntryVersion {
     let hash = space.hash(of: key, in: generation)
+    guard let item = try soundItem(of: key, hash: hash, in: space), !item.header.isAbsent,
+      try isVisible(item.header, at: item.offset, hash: hash)
+    else { return .absent }
+    return EntryVersion(commitVersion: item.header.commitVersion)
+  }
+
+  /// Returns the entry of a key, visible or not.
+  private mutating func soundItem(
+    of key: EncodedKey, hash: UInt64, in space: NamespaceHandle
+  ) throws -> RecordEntry? {
     let number = try number(of: space)
-    for item in try soundItems(hash: hash, space) where item.header.namespace == number {
-      guard try hasKey(item, hash: hash, key) else { continue }
-      guard !item.header.isAbsent, try isVisible(item.header, at: item.offset, hash: hash) else {
-        return .absent
-      }
-      return EntryVersion(commitVersion: item.header.commitVersion)
+    return try soundItems(hash: hash, space).first {
+      try $0.header.namespace == number && hasKey($0, hash: hash, key)
     }
-    return .absent
   }
 
   /// Returns the entries that are stored under a hash.

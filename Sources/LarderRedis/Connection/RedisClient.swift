@@ -15,7 +15,7 @@ internal import Synchronization
 /// All tasks share the connection. A command is sent at most once. After five failures in a row, which may be
 /// timeouts, commands fail at once for about a second; then one is sent, and the others follow if it succeeds.
 /// After a `READONLY` reply the server is a replica: the next command is sent on a new connection.
-public final class RedisClient: Sendable {
+public final class RedisClient: RedisSender {
   private struct State {
     var connection: RedisConnection?
     var attempt: Task<RedisConnection, any Error>?
@@ -65,18 +65,6 @@ public final class RedisClient: Sendable {
       note(error)
       throw error
     }
-  }
-
-  /// Sends a command and returns its reply.
-  ///
-  /// - Throws: ``RedisError``, with ``RedisError/Code/command`` for an error reply; `CancellationError`.
-  @discardableResult
-  public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws -> RedisValue {
-    let replies = try await send([command], timeout: timeout)
-    if case .error(let error) = replies[0] {
-      throw RedisError.reply(error, from: "\(configuration.address)")
-    }
-    return replies[0]
   }
 
   /// Closes the connection. Commands fail from now on.

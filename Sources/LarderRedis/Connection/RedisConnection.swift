@@ -20,11 +20,12 @@ internal import Synchronization
 /// other, and each caller gets its own reply. A command is sent once: after a timeout or a lost connection it
 /// is not repeated, because the server may have executed it. A connection that is lost stays lost; connect
 /// again.
-public final class RedisConnection: Sendable {
+public final class RedisConnection: RedisSender {
   private let channel: any Channel
   private let handler: NIOLoopBound<RedisChannelHandler>
   /// The options. The address is that of the server, also if sentinels have named it.
-  let configuration: RedisConfiguration
+  /// The server and the options.
+  public let configuration: RedisConfiguration
 
   private init(
     _ channel: any Channel, _ handler: NIOLoopBound<RedisChannelHandler>,
@@ -167,23 +168,6 @@ public final class RedisConnection: Sendable {
   }
 
   // MARK: Commands
-
-  /// Sends a command and returns its reply.
-  ///
-  /// - Parameters:
-  ///   - command: The command.
-  ///   - timeout: The longest wait for the reply, instead of that of the configuration.
-  /// - Returns: The reply.
-  /// - Throws: ``RedisError``; ``RedisError/Code/command`` for an error reply. `CancellationError`: the
-  ///   server executes the command nevertheless.
-  @discardableResult
-  public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws -> RedisValue {
-    let replies = try await send([command], timeout: timeout)
-    if case .error(let error) = replies[0] {
-      throw RedisError.reply(error, from: "\(configuration.address)")
-    }
-    return replies[0]
-  }
 
   /// Sends commands at once and returns their replies, in their order.
   ///
