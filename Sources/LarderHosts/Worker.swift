@@ -27,6 +27,7 @@ struct Worker: AsyncParsableCommand {
   @Option(help: "The part of operations that write.") var writes = 0.05
   @Option(help: "The tasks that work at the same time.") var tasks = 4
   @Option(help: "The longest staleness in milliseconds.") var staleness = 1000
+  @Option(help: "The time limit of a command in milliseconds.") var timeout = 500
   @Option(help: "The time in seconds.") var seconds = 2.0
   @Option(help: "larder, or redis for the server alone.") var mode = Mode.larder
   @Flag(help: "Missing values are computed.") var computes = false
@@ -91,7 +92,7 @@ final class WorkerRun: Sendable {
     oracle = try options.oracle.map { try HostOracle(path: $0, keys: options.keys) }
     zipf = ZipfNumbers(count: options.keys)
     var configuration = try RedisConfiguration(url: options.url)
-    configuration.timeout = .milliseconds(500)
+    configuration.timeout = .milliseconds(options.timeout)
     client = RedisClient(configuration)
     guard options.mode == .larder else {
       (store, link, cache) = (nil, nil, nil)

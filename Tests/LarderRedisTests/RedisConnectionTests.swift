@@ -212,6 +212,7 @@ struct RedisConnectionTests {
     var configuration = plain.tcp
     configuration.tls = RedisTLS()
     configuration.tls?.authorities = certificates.path("ca.pem")
+    configuration.connectTimeout = .seconds(2)
     #expect(
       await redisError { _ = try await RedisConnection.connect(to: configuration) }?.code == .tls)
   }

@@ -80,10 +80,18 @@ final class RedisServer: Sendable {
   }
 
   var socket: RedisConfiguration {
-    RedisConfiguration(address: .unixSocket(path: directory.appending("socket")))
+    configuration(.unixSocket(path: directory.appending("socket")))
   }
 
-  var tcp: RedisConfiguration { RedisConfiguration(address: .host("127.0.0.1", port: port)) }
+  var tcp: RedisConfiguration { configuration(.host("127.0.0.1", port: port)) }
+
+  /// On a busy machine an answer takes longer than the usual limit.
+  private func configuration(_ address: RedisConfiguration.Address) -> RedisConfiguration {
+    var result = RedisConfiguration(address: address)
+    result.connectTimeout = .seconds(60)
+    result.timeout = .seconds(60)
+    return result
+  }
 }
 
 /// An authority, and the certificates of a server and of a client.

@@ -40,6 +40,51 @@ struct RemoteStatusTests {
     #expect(error?.code == .closed)
   }
 
+  @Test func `Without the server reads do what onLoss says, and writes are typed errors`()
+    async throws
+  {
+    let server = try await RedisServer()
+    let host = try await Host(server.socket)
+    let stale = host.cache()
+    let failing = host.cache(of: String.self, "values", RemoteOptions(onLoss: .fail))
+    try await host.linked()
+    try await stale.setValue("x", forKey: "k")
+    try await awaitEventually("the host has a copy") {
+      try await stale.value(forKey: "k") == "x"
+        && host.store.namespace("values").bytes(forKey: "k") != nil
+    }
+    server.process.kill()
+    try await awaitEventually("the copy is not verified any more") {
+      try host.record.age > .milliseconds(1100) && host.record.link == 0
+    }
+    #expect(try await stale.value(forKey: "k") == "x")
+    #expect(try stale.item(forKey: "k")?.value == "x")
+    #expect(try host.record.value(of: .staleHits) >= 2)
+    let losses = [
+      await redisError { _ = try await failing.value(forKey: "k") },
+      await redisError { _ = try await stale.value(forKey: "unknown") },
+      await redisError { _ = try await stale.value(forKey: "k", freshness: .latest) },
+      await redisError { try await stale.setValue("y", forKey: "k2") },
+      await redisError { try await stale.removeValue(forKey: "k2") },
+      await redisError { _ = try await failing.value(forKey: "c") { "computed" } },
+    ]
+    #expect(losses.allSatisfy { [.unreachable, .connectionLost].contains($0?.code) }, "\(losses)")
+    #expect(try await stale.value(forKey: "c") { "computed" } == "computed")
+    // Kept for the host: the second computation does not run.
+    #expect(try await stale.value(forKey: "c") { "again" } == "computed")
+
+    let second = try await server.restarted()
+    defer { second.process.kill() }
+    try await host.linked()
+    try await awaitEventually("commands are sent again") {
+      await redisError { try await stale.setValue("z", forKey: "k") } == nil
+    }
+    #expect(try await failing.value(forKey: "k") == "z")
+    // The server has never had it.
+    #expect(try await failing.value(forKey: "c") == nil)
+    #expect(try host.store.verify() == [])
+  }
+
   @Test func `Options without meaning are errors of each use`() async throws {
     let server = try await RedisServer()
     let host = try await Host(server.socket)

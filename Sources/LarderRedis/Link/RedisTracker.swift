@@ -13,7 +13,7 @@ internal import Synchronization
 // answers come on one connection, in the order of their commands). It sends a PING every 100 ms; when the
 // answer has come, all changes before it have been named. `SharedTable+Remote.swift` has the rules.
 //
-// A leader that is stopped keeps the leadership. After two seconds without news another process becomes its
+// A leader that is stopped keeps the leadership. After some seconds without news another process becomes its
 // deputy, under a second name, and ends when the leader has a link again.
 
 /// The task of this process that feeds a store with the changes of a server.
@@ -55,6 +55,8 @@ final class RedisTracker: Sendable {
   // MARK: Leadership
 
   private func run() async {
+    // The waits in a row after which nothing was known of the server.
+    var blindWaits = 0
     while !Task.isCancelled, !store.hasClosed {
       do {
         try await store.leader(lockName).lead(timeout: .seconds(1)) { _ in
@@ -63,7 +65,10 @@ final class RedisTracker: Sendable {
       } catch is CancellationError {
         break
       } catch let error as StoreError where error.code == .lockTimeout {
-        await deputise()
+        // The first one may be that of a leader that is connecting.
+        let isBlind = (try? record()).flatMap { $0 }.map { $0.age > Self.patience } ?? false
+        blindWaits = isBlind ? blindWaits + 1 : 0
+        if blindWaits > 2 { await deputise() }
       } catch let error as StoreError where error.code == .closed {
         break
       } catch {
@@ -76,7 +81,6 @@ final class RedisTracker: Sendable {
 
   /// Leads in the place of a leader that is stopped.
   private func deputise() async {
-    guard let record = try? record(), record.age > Self.patience else { return }
     try? await store.leader(lockName + " deputy").lead(timeout: .milliseconds(1)) { _ in
       await lead(asDeputy: true)
     }
@@ -85,7 +89,9 @@ final class RedisTracker: Sendable {
   /// Connects again and again, until the task is cancelled or the store is closed; a deputy once.
   private func lead(asDeputy: Bool) async {
     // The link of a process that has ended, or is stopped, says that there is one.
-    if let record = try? record() { record.end(link: record.link) }
+    if let record = try? record(), record.age > RedisTracker.heartbeat * 2 {
+      record.end(link: record.link)
+    }
     var failures = 0
     while !Task.isCancelled, !store.hasClosed {
       do {
