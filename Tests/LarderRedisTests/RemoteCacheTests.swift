@@ -45,6 +45,14 @@ struct Host: Sendable {
     }
   }
 
+  /// Waits until every change that the server has executed by now has been applied.
+  func settled() async throws {
+    let start = ContinuousClock.now
+    try await awaitEventually("the link has applied all changes") {
+      try record.age < start.duration(to: .now)
+    }
+  }
+
   final class ErrorLog: Sendable {
     private let texts = Mutex<[String]>([])
     func add(_ text: String) { texts.withLock { $0.append(text) } }

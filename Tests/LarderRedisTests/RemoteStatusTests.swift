@@ -40,7 +40,7 @@ struct RemoteStatusTests {
     #expect(error?.code == .closed)
   }
 
-  @Test func `Without the server reads do what onLoss says, and writes are typed errors`()
+  @Test func `Without the server reads follow onLoss, and writes are typed errors`()
     async throws
   {
     let server = try await RedisServer()
@@ -49,6 +49,7 @@ struct RemoteStatusTests {
     let failing = host.cache(of: String.self, "values", RemoteOptions(onLoss: .fail))
     try await host.linked()
     try await stale.setValue("x", forKey: "k")
+    try await host.settled()
     try await awaitEventually("the host has a copy") {
       try await stale.value(forKey: "k") == "x"
         && host.store.namespace("values").bytes(forKey: "k") != nil
