@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The address of a server, what it asks for, and how long its answers may take.
+/// The address of a server, its password, and the time limits.
 ///
 /// ```swift
 /// var configuration = try RedisConfiguration(url: "rediss://app:secret@cache.example.com:6380/2")
@@ -16,10 +16,11 @@
 /// | `rediss://…` | the same with TLS; `?ca=FILE`, `&cert=FILE&key=FILE` and `&name=HOST` as in ``RedisTLS`` |
 /// | `redis+unix://[[USER]:PASSWORD@]/PATH[?db=DATABASE]` | a Unix socket |
 /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/MASTER[/DATABASE]` | a primary |
+/// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a cluster; port 6379 by default |
 ///
 /// Users, passwords and paths are percent-encoded.
 ///
-/// The last form has the hosts and ports of sentinels, with port 26379 by default, and the name of a master that
+/// `redis+sentinel` has the hosts and ports of sentinels, with port 26379 by default, and the name of a master that
 /// they monitor. USER and PASSWORD are for the servers. The options are
 /// `?sentinel_user=USER&sentinel_password=PASSWORD` for the sentinels, and `tls=1` for TLS to sentinels and
 /// servers, with the options of `rediss`.
@@ -30,6 +31,10 @@
 /// second after one of the sentinels has learned of the failover. Redis replicates asynchronously: a failover
 /// can lose writes that the former primary has acknowledged. Limit the loss with `min-replicas-to-write`
 /// on the servers. The user of the servers needs the command `ROLE`, that of the sentinels `SENTINEL`.
+///
+/// `redis+cluster` has some servers of a cluster, where the others are found; `tls=1` stands for TLS to all of
+/// them, with the options of `rediss`. Only a ``RedisClient`` and a ``RedisLink`` use a cluster. The user needs the
+/// commands `CLUSTER INFO`, `CLUSTER SLOTS` and `CLUSTER NODES`.
 public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
   /// The place at which a server listens.
   public enum Address: Sendable, Hashable, CustomStringConvertible {
@@ -38,28 +43,32 @@ public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
     /// The path of a Unix socket.
     case unixSocket(path: String)
     /// The primary that Redis Sentinel names for a master name. The sentinels are queried in this order.
-    case sentinels([Sentinel], master: String)
+    case sentinels([Endpoint], master: String)
+    /// A cluster, by some of its servers.
+    case cluster([Endpoint])
 
-    /// The host and port, the path, or the master name and the sentinels.
+    /// The host and port, the path, the master name and the sentinels, or servers of the cluster.
     public var description: String {
       switch self {
       case .host(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
       case .unixSocket(let path): path
       case .sentinels(let sentinels, let master):
         "\(master) of sentinels " + sentinels.map(\.description).joined(separator: ",")
+      case .cluster(let servers):
+        "cluster " + servers.map(\.description).joined(separator: ",")
       }
     }
   }
 
-  /// The host and port of a process of Redis Sentinel.
-  public struct Sentinel: Sendable, Hashable, CustomStringConvertible {
+  /// The host and port of a sentinel, or of a server of a cluster.
+  public struct Endpoint: Sendable, Hashable, CustomStringConvertible {
     /// The name or the IP address.
     public var host: String
     /// The port.
     public var port: Int
 
     /// Creates an address.
-    public init(_ host: String, port: Int = 26_379) {
+    public init(_ host: String, port: Int) {
       self.host = host
       self.port = port
     }

@@ -41,6 +41,8 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let unknownMaster = Code(rawValue: "unknownMaster")
     /// The server that sentinels have named is a replica. Its values may be old.
     public static let notMaster = Code(rawValue: "notMaster")
+    /// The cluster has other primaries by now, or is not in order.
+    public static let clusterChanged = Code(rawValue: "clusterChanged")
     /// Fewer replicas have a write than it must have. The server has it.
     public static let notReplicated = Code(rawValue: "notReplicated")
     /// A key of the link has bytes that no link has written.

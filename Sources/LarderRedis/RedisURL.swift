@@ -67,11 +67,17 @@ struct RedisURL {
       result = RedisConfiguration(address: .unixSocket(path: path))
       known = ["db"]
       result.database = try database(options["db"].map { $0[...] } ?? "")
-    case "redis+sentinel":
-      (result, known) = try sentinels()
+    case "redis+sentinel": (result, known) = try sentinels()
+    case "redis+cluster":
+      guard path.isEmpty || path == "/" else {
+        throw Self.error("has a path. Write redis+cluster://HOST,HOST")
+      }
+      result = RedisConfiguration(address: .cluster(try endpoints(port: 6379)))
+      known = try useTLS(in: &result)
     default:
       throw Self.error(
-        "has an unknown scheme. The schemes are redis, rediss, redis+unix and redis+sentinel")
+        "has an unknown scheme. The schemes are redis, rediss, redis+unix, redis+sentinel and "
+          + "redis+cluster")
     }
     if let other = options.keys.sorted().first(where: { !known.contains($0) }) {
       throw Self.error("has the unknown option \"\(other)\"")
@@ -87,11 +93,7 @@ struct RedisURL {
     guard (1...2).contains(parts.count), !parts[0].isEmpty else {
       throw Self.error("has no master name. Write redis+sentinel://HOST,HOST/MASTER/DATABASE")
     }
-    var sentinels: [RedisConfiguration.Sentinel] = []
-    for text in place.split(separator: ",", omittingEmptySubsequences: false) {
-      let (host, port) = try Self.host(text, port: 26_379)
-      sentinels.append(RedisConfiguration.Sentinel(host, port: port))
-    }
+    let sentinels = try endpoints(port: 26_379)
     var result = RedisConfiguration(address: .sentinels(sentinels, master: String(parts[0])))
     result.database = try database(parts.count == 2 ? parts[1] : "")
     result.sentinelUser = options["sentinel_user"]
@@ -99,11 +101,30 @@ struct RedisURL {
     if result.sentinelUser != nil, result.sentinelPassword == nil {
       throw Self.error("has a user of sentinels without a password. Pass sentinel_password")
     }
-    let known: Set<Substring> = ["sentinel_user", "sentinel_password"]
-    guard let secure = options["tls"] else { return (result, known) }
+    let known = try useTLS(in: &result)
+    return (result, known.union(["sentinel_user", "sentinel_password"]))
+  }
+
+  /// Reads the option `tls`, and returns the options that there can be.
+  private func useTLS(
+    in result: inout RedisConfiguration
+  ) throws(RedisError) -> Set<Substring> {
+    guard let secure = options["tls"] else { return [] }
     guard secure == "1" else { throw Self.error("has an invalid value of tls. Pass 1") }
     result.tls = try tls()
-    return (result, known.union(["tls", "ca", "cert", "key", "name"]))
+    return ["tls", "ca", "cert", "key", "name"]
+  }
+
+  /// Reads hosts with optional ports.
+  private func endpoints(
+    port standard: Int
+  ) throws(RedisError) -> [RedisConfiguration.Endpoint] {
+    var result: [RedisConfiguration.Endpoint] = []
+    for text in place.split(separator: ",", omittingEmptySubsequences: false) {
+      let (host, port) = try Self.host(text, port: standard)
+      result.append(RedisConfiguration.Endpoint(host, port: port))
+    }
+    return result
   }
 
   /// Reads a host with an optional port.

@@ -27,9 +27,11 @@ import Testing
   }
 
   @Test func `A URL with sentinels has their addresses and a master name`() throws {
-    typealias Sentinel = RedisConfiguration.Sentinel
+    func sentinel(_ host: String, _ port: Int = 26_379) -> RedisConfiguration.Endpoint {
+      RedisConfiguration.Endpoint(host, port: port)
+    }
     let plain = try RedisConfiguration(url: "redis+sentinel://a/shop")
-    #expect(plain.address == .sentinels([Sentinel("a")], master: "shop"))
+    #expect(plain.address == .sentinels([sentinel("a")], master: "shop"))
     #expect(plain.database == 0 && plain.tls == nil && plain.sentinelPassword == nil)
     #expect(plain.description == "shop of sentinels a:26379")
     let url =
@@ -37,7 +39,7 @@ import Testing
       + "&sentinel_password=hidd%65n&tls=1&ca=/ca.pem&name=cache.example"
     let full = try RedisConfiguration(url: url)
     let sentinels = [
-      Sentinel("a", port: 7000), Sentinel("::1", port: 7001), Sentinel("::2"), Sentinel("b"),
+      sentinel("a", 7000), sentinel("::1", 7001), sentinel("::2"), sentinel("b"),
     ]
     #expect(full.address == .sentinels(sentinels, master: "shop.1"))
     #expect(full.user == "app" && full.password == "hid@den" && full.database == 3)
@@ -55,7 +57,8 @@ import Testing
     "redis://h/1/2", "redis://[::1", "redis://[::1]x", "redis://:se%zzcret@h", "redis://:%00@h",
     "redis://:secret#1@h", "redis://h?db=1", "redis://h?ca=x", "rediss://h?cert=secret",
     "rediss://h?secret", "redis+unix://host/secret", "redis+unix://", "redis+unix:///",
-    "redis+unix:///s?db=x", "redis+cluster://h", "redis://h/99999999999999999999",
+    "redis+unix:///s?db=x", "redis+cluster://h/1", "redis+cluster://", "redis+cluster://h?tls=2",
+    "redis://h/99999999999999999999",
     "redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel:///shop", "redis+sentinel://h,/m",
     "redis+sentinel://h/m/x", "redis+sentinel://h/m/1/2", "redis+sentinel://h/m?ca=x",
     "redis+sentinel://h:0/m", "redis+sentinel://h/m?tls=secret", "redis+sentinel://h//1",

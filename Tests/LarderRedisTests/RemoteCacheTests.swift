@@ -62,8 +62,11 @@ struct Host: Sendable {
 
 @Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)))
 struct RemoteCacheTests {
-  @Test func `A value that one host sets is read, changed and removed by another`() async throws {
-    let server = try await RedisServer()
+  @Test(arguments: ServerKind.allCases)
+  func `A value that one host sets is read, changed and removed by another`(
+    _ kind: ServerKind
+  ) async throws {
+    let server = try await kind.start()
     let hosts = [try await Host(server.socket), try await Host(server.socket)]
     let caches = hosts.map { $0.cache() }
     for host in hosts { try await host.linked() }
@@ -130,8 +133,11 @@ struct RemoteCacheTests {
     #expect(hosts.flatMap(\.errors.all) == [])
   }
 
-  @Test func `Lifetimes, tags and negative entries reach the other hosts`() async throws {
-    let server = try await RedisServer()
+  @Test(arguments: ServerKind.allCases)
+  func `Lifetimes, tags and negative entries reach the other hosts`(
+    _ kind: ServerKind
+  ) async throws {
+    let server = try await kind.start()
     let hosts = [try await Host(server.socket), try await Host(server.socket)]
     let (first, second) = (hosts[0].cache(), hosts[1].cache())
     for host in hosts { try await host.linked() }
@@ -170,8 +176,11 @@ struct RemoteCacheTests {
     #expect(hosts.flatMap(\.errors.all) == [])
   }
 
-  @Test func `Hosts compute a key once, and a result after a write is not stored`() async throws {
-    let server = try await RedisServer()
+  @Test(arguments: ServerKind.allCases)
+  func `Hosts compute a key once, and a result after a write is not stored`(
+    _ kind: ServerKind
+  ) async throws {
+    let server = try await kind.start()
     let hosts = try await withThrowingTaskGroup(of: Host.self) { group in
       for _ in 0..<3 { group.addTask { try await Host(server.socket) } }
       return try await group.reduce(into: [Host]()) { $0.append($1) }
@@ -216,8 +225,11 @@ struct RemoteCacheTests {
     #expect(try await caches[1].value(forKey: "failing") { "second" } == "second")
   }
 
-  @Test func `Atomic operations of several hosts lose nothing`() async throws {
-    let server = try await RedisServer()
+  @Test(arguments: ServerKind.allCases)
+  func `Atomic operations of several hosts lose nothing`(
+    _ kind: ServerKind
+  ) async throws {
+    let server = try await kind.start()
     let hosts = [try await Host(server.socket), try await Host(server.socket)]
     let caches = hosts.map { $0.cache(of: Int.self, "counters") }
     for host in hosts { try await host.linked() }
@@ -242,8 +254,11 @@ struct RemoteCacheTests {
     #expect(hosts.flatMap(\.errors.all) == [])
   }
 
-  @Test func `A tag or namespace removed during a computation ends its result`() async throws {
-    let server = try await RedisServer()
+  @Test(arguments: ServerKind.allCases)
+  func `A tag or namespace removed during a computation ends its result`(
+    _ kind: ServerKind
+  ) async throws {
+    let server = try await kind.start()
     let hosts = [try await Host(server.socket), try await Host(server.socket)]
     let (first, second) = (hosts[0].cache(), hosts[1].cache())
     for host in hosts { try await host.linked() }

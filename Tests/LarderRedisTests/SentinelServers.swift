@@ -52,7 +52,7 @@ final class SentinelProcesses: Sendable {
   /// The address of the primary.
   var address: RedisConfiguration.Address {
     .sentinels(
-      ports.map { RedisConfiguration.Sentinel("127.0.0.1", port: $0) }, master: Self.master)
+      ports.map { RedisConfiguration.Endpoint("127.0.0.1", port: $0) }, master: Self.master)
   }
 
   /// Returns the reply of one sentinel.

@@ -53,7 +53,7 @@ extension RemoteBackend {
   ) async throws -> Bool {
     let place = try place("set", key)
     place.noteChange()
-    let fence = place.fence
+    let fence = fence(place)
     let isReplaced: Bool
     do {
       let remote = remoteKey(place.store.encoded)

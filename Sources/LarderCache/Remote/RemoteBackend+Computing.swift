@@ -153,7 +153,7 @@ extension RemoteBackend {
       _ = try? await service.complete(remote, token: claim.token, nil)
       throw error
     }
-    let fence = write?.place.fence
+    let fence = write.map { self.fence($0.place) }
     var completed = write?.write
     completed?.tokens = claim.tags
     let isStored = try await service.complete(remote, token: claim.token, completed)
@@ -185,9 +185,9 @@ extension RemoteBackend {
     of key: Key, atMost time: Duration, _ flight: Flight<Value?>
   ) async throws {
     let place = try place("compute", key)
-    let before = place.fence
+    let before = fence(place)
     let end = ContinuousClock.now.advanced(by: time)
-    while ContinuousClock.now < end, place.fence == before {
+    while ContinuousClock.now < end, fence(place) == before {
       await place.store.core.waitForNextCommit()
       try flights.checkInterest(in: flight, of: place.store.encoded, in: context.namespace)
     }

@@ -142,7 +142,7 @@ extension RemoteBackend {
   private func requests(_ keys: [Key], isRepeated: Bool) throws -> [Request] {
     let places = try keys.map { try place("get", $0) }
     guard let first = places.first else { return [] }
-    let fences = places.map { $0.fence }
+    let fences = places.map(fence)
     let (core, space) = (first.store.core, first.store.space)
     let lookups =
       keys.count == 1

@@ -115,7 +115,7 @@ extension RemoteBackend {
 
   private func write(_ writes: [PreparedWrite]) async throws {
     for write in writes { write.place.noteChange() }
-    let fences = writes.map(\.place.fence)
+    let fences = writes.map { fence($0.place) }
     do {
       try await service.write(writes.map(\.write), options.acknowledgement)
     } catch {

@@ -75,10 +75,15 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
     let record: RemoteRecord
     let hash: UInt64
 
-    var fence: RemoteFence { record.fence(hash: hash) }
-
     /// Notes that this process changes the key (L5).
     func noteChange() { record.table.noteRemoteChange(hash: hash) }
+  }
+
+  /// Returns what a value from the server must be stored under (L4).
+  func fence(_ place: Place) -> RemoteFence {
+    let topology = service.topology
+    if place.record.hasLink(toOthersThan: topology) { service.refreshTopology() }
+    return place.record.fence(hash: place.hash, topology: topology)
   }
 
   func place(_ operation: String, _ key: Key) throws -> Place {
@@ -179,13 +184,14 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   }
 
   private func storing(_ fills: [Fill], in space: NamespaceHandle) -> WriteRequest.Kind {
-    let name = name
+    let (name, service) = (name, service)
     let bytes = fills.reduce(0) { $0 + $1.content.payload.count }
     return .alter(bytes: bytes) { transaction in
       let record = transaction.generation.table.remoteRecord(name)
+      let topology = service.topology
       var isChange = false
       for fill in fills {
-        let isCurrent = record?.isPassed(by: fill.fence) ?? false
+        let isCurrent = record?.isPassed(by: fill.fence, topology: topology) ?? false
         if isCurrent {
           try transaction.set(fill.content, forKey: fill.key, in: space)
           // A value that is on its way from the server may be older than one that was written.

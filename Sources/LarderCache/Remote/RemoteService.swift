@@ -12,6 +12,10 @@ package protocol RemoteService: AnyObject, Sendable {
   func attach(to store: SharedStore)
   /// Ends the connections of all stores.
   func detach()
+  /// The servers from which replies come.
+  var topology: RemoteTopology { get }
+  /// Finds out which servers there are, because the link of the host has others.
+  func refreshTopology()
   /// Whether an error means that the server could not be asked.
   func isLoss(_ error: any Error) -> Bool
 

@@ -23,18 +23,21 @@ internal import Synchronization
 //            32 the same time u64, in milliseconds by the clock of the store
 //            40 pid u64 of the process with the link    48 round trip u64 in nanoseconds
 //            56 counters (`RemoteCounter`), for display only
+//           120 servers u64: the set of servers that the link is connected to, as a number; zero for one server
 //
 // An entry of the store is *verified* if it was written after `verified from`, and known to be at most as
 // old as the time since `fresh`. The rules, of which `RemoteBackend.swift` and the link have the code:
 //
-//   L1  A link has its connection tracked by the server first. Then it commits a transaction, in which it
+//   L1  A link has its connection tracked by the server first, in a cluster one by each primary. Then it commits a transaction, in which it
 //       raises `verified from` to its commit version, and stores its number in `link`.
 //   L2  For a change, the link advances `changes`, and then removes the key from the store.
 //   L3  When the server has answered a PING, every change before it has been named on the same
-//       connection. The link raises `fresh` to the time before the PING, after it has applied them.
+//       connection. The link raises `fresh` to the time before the PING, after it has applied them. In a
+//       cluster all primaries have answered, and each of them names the same set of primaries.
 //   L4  A process reads `link` and `changes` before it asks the server for a value. It stores the value
 //       under the writer lock, and only if both are unchanged: a value that a change overtook is not
 //       stored, and the link removes one that was stored before the change.
+//       In a cluster, both requests and link must have been for the same set of servers, all the time.
 //   L5  A write goes to the server first. The process advances `changes` before, so that no older value
 //       that is on its way is stored.
 //
@@ -72,6 +75,7 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
 @usableFromInline package struct RemoteRecord: Sendable {
   fileprivate enum Word: Int {
     case name, link, verifiedFrom, fresh, freshWall, pid, roundTrip, counters
+    case servers = 15
   }
 
   package let table: SharedTable
@@ -119,12 +123,16 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
 
   /// Makes a connection the link. The caller is in a write transaction of the table's generation, which must
   /// commit: the entries of the next one are verified.
-  package func begin(link: UInt64, commitVersion: UInt64, server: String) {
+  ///
+  /// - Parameter servers: The number of the set of servers.
+  package func begin(link: UInt64, commitVersion: UInt64, server: String, servers: UInt64 = 0) {
     for (index, word) in Self.words(of: server).enumerated() {
       unsafe table.word(textStart + index * 8).pointee.store(word, ordering: .relaxed)
     }
     unsafe word(.verifiedFrom).pointee.max(commitVersion, ordering: .releasing)
     unsafe word(.pid).pointee.store(UInt64(table.pid), ordering: .relaxed)
+    // Before the link, without which nothing is stored.
+    unsafe word(.servers).pointee.store(servers, ordering: .relaxed)
     unsafe word(.link).pointee.store(link, ordering: .sequentiallyConsistent)
     count(.connections)
   }
@@ -176,22 +184,50 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
   }
 
   /// Returns what a value from the server must be stored under (L4).
-  package func fence(hash: UInt64) -> RemoteFence {
+  ///
+  /// - Parameter topology: The servers that the caller sends to.
+  package func fence(hash: UInt64, topology: RemoteTopology) -> RemoteFence {
     let link = unsafe word(.link).pointee.load(ordering: .sequentiallyConsistent)
+    let isSame = load(.servers) == topology.servers
     return RemoteFence(
-      table: table.incarnation, link: link, hash: hash, change: table.remoteChange(hash: hash))
+      table: table.incarnation, link: isSame ? link : 0, topology: topology, hash: hash,
+      change: table.remoteChange(hash: hash))
   }
 
   /// Returns whether the link is the same, and the key has not changed since a fence.
-  package func isPassed(by fence: RemoteFence) -> Bool {
-    fence.link != 0 && self.fence(hash: fence.hash) == fence
+  ///
+  /// - Parameter topology: The servers that the caller sends to by now.
+  package func isPassed(by fence: RemoteFence, topology: RemoteTopology) -> Bool {
+    fence.link != 0 && self.fence(hash: fence.hash, topology: topology) == fence
+  }
+
+  /// Whether the link is connected to other servers than the caller.
+  package func hasLink(toOthersThan topology: RemoteTopology) -> Bool {
+    load(.servers) != topology.servers && link != 0
   }
 }
 
-/// The link, and the changes of a key, at the time of a request.
+/// The servers from which replies come.
+package struct RemoteTopology: Sendable, Hashable {
+  /// One server, which a name or sentinels lead to.
+  package static let single = RemoteTopology(servers: 0, changes: 0)
+
+  /// The set of the servers, as a number.
+  package let servers: UInt64
+  /// Advanced for each change of the set, and for each reply of a server outside it.
+  package let changes: UInt64
+
+  package init(servers: UInt64, changes: UInt64) {
+    self.servers = servers
+    self.changes = changes
+  }
+}
+
+/// The link, the servers and the changes of a key, at the time of a request.
 package struct RemoteFence: Sendable, Hashable {
   fileprivate let table: UInt64
   package let link: UInt64
+  fileprivate let topology: RemoteTopology
   package let hash: UInt64
   fileprivate let change: UInt64
 }

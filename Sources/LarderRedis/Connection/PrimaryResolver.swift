@@ -24,7 +24,7 @@ struct PrimaryResolver: Sendable {
   static let period: Duration = .seconds(1)
 
   private let configuration: RedisConfiguration
-  private let sentinels: [RedisConfiguration.Sentinel]
+  private let sentinels: [RedisConfiguration.Endpoint]
   private let master: String
 
   /// The address that a sentinel names.
@@ -75,7 +75,7 @@ struct PrimaryResolver: Sendable {
 
   /// Connects to the server that one sentinel names.
   private func connect(
-    by sentinel: RedisConfiguration.Sentinel, within limit: Duration,
+    by sentinel: RedisConfiguration.Endpoint, within limit: Duration,
     _ onPush: @escaping @Sendable ([RedisValue]) -> Void
   ) async throws -> RedisConnection {
     let end = ContinuousClock.now + limit
@@ -101,7 +101,7 @@ struct PrimaryResolver: Sendable {
   // MARK: Sentinels
 
   private func connection(
-    to sentinel: RedisConfiguration.Sentinel, within limit: Duration
+    to sentinel: RedisConfiguration.Endpoint, within limit: Duration
   ) async throws -> RedisConnection {
     var options = RedisConfiguration(address: sentinel.address)
     options.user = configuration.sentinelUser

@@ -2,44 +2,47 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderEngine
-internal import Synchronization
-
-/// A server, with a connection that is made when it is needed, and made again after it was lost.
+/// A server or a cluster, with connections that are made when they are needed, and made again after they were
+/// lost.
 ///
 /// ```swift
 /// let client = RedisClient(try RedisConfiguration(url: "redis://localhost"))
 /// let answers = try await client.send([RedisCommand("PING")])
 /// ```
 ///
-/// All tasks share the connection. A command is sent at most once. After five failures in a row, which may be
-/// timeouts, commands fail at once for about a second; then one is sent, and the others follow if it succeeds.
-/// After a `READONLY` reply the server is a replica: the next command is sent on a new connection.
+/// All tasks share one connection to each server. A command is executed at most once. After five failures of a
+/// server in a row, which may be timeouts, commands for it fail at once for about a second; then one is sent,
+/// and the others follow if it succeeds. After a `READONLY` reply the server is a replica: the next command is
+/// sent on a new connection.
+///
+/// In a cluster each command goes to the primary with its key. The key is the first argument, that of `OBJECT`,
+/// `MEMORY` and `BITOP` the second, and that of scripts and functions the first one after their number. A
+/// command whose other keys belong to other slots fails with `CROSSSLOT`. Commands without a key go to any
+/// primary. After `MOVED`, `ASK` and `TRYAGAIN` a command is sent again: the server has not executed it. A
+/// `WAIT` at the end of a call waits on each of its servers, and has the smallest of their replies.
 public final class RedisClient: RedisSender {
-  private struct State {
-    var connection: RedisConnection?
-    var attempt: Task<RedisConnection, any Error>?
-    /// Failures since the last reply.
-    var failures = 0
-    var blockedUntil: ContinuousClock.Instant?
-    var lastError: RedisError?
-    var isClosed = false
-    var onEnd: (@Sendable () -> Void)?
+  private enum Route {
+    case server(RedisNode)
+    case cluster(RedisCluster)
   }
 
-  /// The server and the options.
+  /// The address and the options.
   public let configuration: RedisConfiguration
-  private let state = Mutex(State())
-
-  private static let tolerated = 5
-  private static let pause = 0.7...1.3
+  private let route: Route
 
   /// Creates a client. Nothing is sent yet.
-  public init(_ configuration: RedisConfiguration) { self.configuration = configuration }
-
-  deinit { state.withLock { $0.attempt?.cancel() } }
+  public init(_ configuration: RedisConfiguration) {
+    self.configuration = configuration
+    route =
+      switch configuration.address {
+      case .cluster: .cluster(RedisCluster(configuration))
+      default: .server(RedisNode(configuration))
+      }
+  }
 
   /// Sends commands at once and returns their replies, in their order.
+  ///
+  /// In a cluster, commands for different servers are executed in any order.
   ///
   /// - Parameters:
   ///   - commands: The commands.
@@ -50,141 +53,35 @@ public final class RedisClient: RedisSender {
   public func send(
     _ commands: [RedisCommand], timeout: Duration? = nil
   ) async throws -> [RedisValue] {
-    if commands.isEmpty { return [] }
-    try admit()
-    do {
-      let connection = try await connection()
-      let replies = try await connection.send(commands, timeout: timeout)
-      if replies.contains(where: \.isReadOnly) { retire(connection) }
-      state.withLock { state in
-        state.failures = 0
-        state.blockedUntil = nil
-      }
-      return replies
-    } catch let error as RedisError {
-      note(error)
-      throw error
+    switch route {
+    case .server(let node): try await node.send(commands, timeout: timeout)
+    case .cluster(let cluster): try await cluster.send(commands, timeout: timeout)
     }
   }
 
-  /// Closes the connection. Commands fail from now on.
+  /// Closes the connections. Commands fail from now on.
   public func close() async {
-    let (connection, attempt) = state.withLock { state in
-      state.isClosed = true
-      defer { (state.connection, state.attempt) = (nil, nil) }
-      return (state.connection, state.attempt)
-    }
-    attempt?.cancel()
-    await connection?.close()
-  }
-
-  /// Whether commands are sent, and not refused because of earlier failures.
-  public var isAvailable: Bool {
-    state.withLock { state in
-      !state.isClosed && (state.blockedUntil.map { $0 <= .now } ?? true)
+    switch route {
+    case .server(let node): await node.close()
+    case .cluster(let cluster): await cluster.close()
     }
   }
 
-  /// The last failure, if no command has succeeded since.
-  public var lastError: RedisError? {
-    state.withLock { $0.failures > 0 ? $0.lastError : nil }
+  /// The cluster, if the address is that of one.
+  var cluster: RedisCluster? {
+    if case .cluster(let cluster) = route { cluster } else { nil }
   }
 
-  /// Sets the function that runs after the end of each connection.
-  func onEnd(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.onEnd = body } }
-
-  // MARK: Steps
-
-  private func admit() throws {
-    let server = "\(configuration.address)"
-    try state.withLock { state in
-      if state.isClosed {
-        throw RedisError(.closed, server, "The client was closed. Create another one.")
-      }
-      guard let end = state.blockedUntil else { return }
-      guard end <= .now else {
-        throw RedisError(
-          .unreachable, server,
-          "Not asked, because the last \(state.failures) attempts failed; the next is in "
-            + "\((end - .now).formattedMilliseconds). The last failure: "
-            + (state.lastError?.message ?? "unknown"))
-      }
-      // The others wait for the outcome of this one.
-      state.blockedUntil = .now + configuration.timeout
+  /// The server, or all primaries of the cluster.
+  func primaries() async throws -> [RedisNode] {
+    switch route {
+    case .server(let node): [node]
+    case .cluster(let cluster): try await cluster.primaries()
     }
   }
 
-  private func connection() async throws -> RedisConnection {
-    let configuration = configuration
-    let attempt = state.withLock { state -> Task<RedisConnection, any Error>? in
-      if let connection = state.connection, connection.isOpen { return nil }
-      state.connection = nil
-      if let attempt = state.attempt { return attempt }
-      let attempt = BlockingWork.task { try await RedisConnection.connect(to: configuration) }
-      state.attempt = attempt
-      return attempt
-    }
-    guard let attempt else {
-      if let connection = state.withLock({ $0.connection }) { return connection }
-      throw RedisError(.closed, "\(configuration.address)", "The client was closed.")
-    }
-    let result = await attempt.result
-    let isClosed = state.withLock { state in
-      if state.attempt == attempt {
-        state.attempt = nil
-        if case .success(let connection) = result, !state.isClosed {
-          state.connection = connection
-          if let onEnd = state.onEnd { connection.onEnd(onEnd) }
-        }
-      }
-      return state.isClosed
-    }
-    let connection = try result.get()
-    if isClosed { await connection.close() }
-    return connection
-  }
-
-  /// Leaves a connection to the callers that wait for its replies. It closes after the last one.
-  private func retire(_ connection: RedisConnection) {
-    state.withLock { state in
-      if state.connection === connection { state.connection = nil }
-    }
-  }
-
-  private func note(_ error: RedisError) {
-    guard error.isLoss else { return }
-    state.withLock { state in
-      state.failures += 1
-      state.lastError = error
-      if state.failures >= Self.tolerated {
-        // Not all clients at the same time.
-        state.blockedUntil = .now + .seconds(Double.random(in: Self.pause))
-      }
-    }
-  }
-}
-
-extension RedisError {
-  /// Whether the command could not be sent, or has no reply.
-  var isLoss: Bool {
-    switch code {
-    case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster: true
-    case .command:
-      ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
-    default: false
-    }
-  }
-}
-
-extension RedisValue {
-  /// Whether the value is the error of a write to a replica.
-  fileprivate var isReadOnly: Bool {
-    if case .error(let error) = self { error.code == "READONLY" } else { false }
-  }
-}
-
-extension Duration {
-  var formattedMilliseconds: String {
-    "\(components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000) ms"
+  /// Sets the function that runs after the end of each connection to a server outside a cluster.
+  func onEnd(_ body: @escaping @Sendable () -> Void) {
+    if case .server(let node) = route { node.onEnd(body) }
   }
 }

@@ -23,8 +23,7 @@ internal import Synchronization
 public final class RedisConnection: RedisSender {
   private let channel: any Channel
   private let handler: NIOLoopBound<RedisChannelHandler>
-  /// The options. The address is that of the server, also if sentinels have named it.
-  /// The server and the options.
+  /// The options, with the address of the server, also if sentinels have named it.
   public let configuration: RedisConfiguration
 
   private init(
@@ -60,6 +59,10 @@ public final class RedisConnection: RedisSender {
       return try await resolver.connect(onPush)
     }
     let server = "\(configuration.address)"
+    if case .cluster = configuration.address {
+      throw RedisError(
+        .invalidOption, server, "A connection is to one server. Use a RedisClient for a cluster.")
+    }
     let end = ContinuousClock.now.advanced(by: configuration.connectTimeout)
     let connection: RedisConnection
     do {
@@ -105,7 +108,7 @@ public final class RedisConnection: RedisSender {
       channel = try await bootstrap.connect(host: host, port: port).get()
     case .unixSocket(let path):
       channel = try await bootstrap.connect(unixDomainSocketPath: path).get()
-    case .sentinels: throw ChannelError.operationUnsupported
+    case .sentinels, .cluster: throw ChannelError.operationUnsupported
     }
     let handler = created.handlers.withLock { $0[ObjectIdentifier(channel)]! }
     return RedisConnection(channel, handler, configuration)

@@ -64,6 +64,10 @@ final class RedisService: RemoteService {
     await client.close()
   }
 
+  var topology: RemoteTopology { client.cluster?.topology ?? .single }
+
+  func refreshTopology() { client.cluster?.refreshLater() }
+
   func isLoss(_ error: any Error) -> Bool { (error as? RedisError)?.isLoss ?? false }
 
   /// Sends commands, and throws the first error among their replies.
@@ -251,6 +255,21 @@ final class RedisService: RemoteService {
   private func removeAll(
     matching pattern: String, until end: ContinuousClock.Instant
   ) async throws {
+    // Slots that move while the servers are searched may be searched in neither place.
+    var before: ClusterMap?
+    repeat {
+      before = try await client.cluster?.settledMap(until: end)
+      for server in try await client.primaries() {
+        try await removeAll(matching: pattern, on: server, until: end)
+      }
+      guard let before, let after = try await client.cluster?.settledMap(until: end) else { return }
+      if after.hasOwners(of: before) { return }
+    } while true
+  }
+
+  private func removeAll(
+    matching pattern: String, on node: RedisNode, until end: ContinuousClock.Instant
+  ) async throws {
     var cursor = "0"
     repeat {
       if ContinuousClock.now >= end {
@@ -259,16 +278,13 @@ final class RedisService: RemoteService {
           "The keys of the namespace were not all found within \(Self.sweepLimit). Some are removed. "
             + "Repeat the removal.")
       }
-      let reply = try await execute([
-        RedisCommand("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-      ])[0]
+      let reply = try await node.send(
+        RedisCommand("SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
       guard let parts = reply.elements, parts.count == 2, let next = parts[0].text else {
         throw RedisError(.protocolViolation, server, "The answer to SCAN has another form.")
       }
       let found = (parts[1].elements ?? []).compactMap(\.bytes)
-      if !found.isEmpty {
-        _ = try await execute([RedisCommand("UNLINK", found.map { $0 as any RedisArgument })])
-      }
+      _ = try await execute(found.map { RedisCommand("UNLINK", $0) })
       cursor = next
     } while cursor != "0"
   }

@@ -13,6 +13,8 @@ internal import Synchronization
 // answers come on one connection, in the order of their commands). It sends a PING every 100 ms; when the
 // answer has come, all changes before it have been named. `SharedTable+Remote.swift` has the rules.
 //
+// In a cluster the leader has such a connection to each primary, and begins again when there are others.
+//
 // A leader that is stopped keeps the leadership. After some seconds without news another process becomes its
 // deputy, under a second name, and ends when the leader has a link again.
 
@@ -171,7 +173,7 @@ private final class PushInbox: Sendable {
   }
 }
 
-/// One connection on which the server names changes.
+/// The connections on which the servers name changes.
 private final class RedisTracking {
   private let service: RedisService
   private let store: SharedStore
@@ -202,9 +204,8 @@ private final class RedisTracking {
   ///
   /// - Parameter onConnect: Called when the link has begun.
   func run(onConnect: () -> Void) async throws {
-    var configuration = service.client.configuration
-    configuration.name += "-link"
-    let connection = try await RedisConnection.connect(to: configuration) { [inbox] message in
+    let servers = try await TrackedServers.connect(service.client, prefix: service.keys.tracked) {
+      [inbox] message in
       inbox.add(message)
     }
     defer { try? record().end(link: number) }
@@ -216,49 +217,50 @@ private final class RedisTracking {
     }
     defer { clock.cancel() }
     do {
-      try await connection.send(
-        RedisCommand("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", service.keys.tracked))
-      try await begin()
+      // Before a link begins that ends at once.
+      if servers.servers != 0 { try await servers.confirm() }
+      try await begin(servers)
       onConnect()
       while !Task.isCancelled, !store.hasClosed {
         let record = try record()
         if record.link != number {
           // Of another process, or of a generation that has just begun.
           if isDeputy, record.link != 0 { break }
-          try await begin()
+          try await begin(servers)
         }
-        try await confirm(connection)
+        try await confirm(servers)
         let next = ContinuousClock.now.advanced(by: RedisTracker.heartbeat)
         while !Task.isCancelled, ContinuousClock.now < next {
           await inbox.wait()
-          try await apply(connection)
+          try await apply(servers)
         }
       }
     } catch {
-      await connection.close()
+      await servers.close()
       throw error
     }
-    await connection.close()
+    await servers.close()
   }
 
   /// Begins the link in the table (L1).
-  private func begin() async throws {
-    let (name, number, server) = (name, number, service.name)
+  private func begin(_ servers: TrackedServers) async throws {
+    let (name, number, server, set) = (name, number, service.name, servers.servers)
     _ = try await core.submitAsync(
       .alter(bytes: 0) { transaction in
         transaction.generation.table.remoteRecord(name)?.begin(
-          link: number, commitVersion: transaction.commitVersion, server: server)
+          link: number, commitVersion: transaction.commitVersion, server: server,
+          servers: set)
         transaction.force()
         return true
       }, space: nil)
   }
 
   /// Confirms that all changes have come (L3).
-  private func confirm(_ connection: RedisConnection) async throws {
+  private func confirm(_ servers: TrackedServers) async throws {
     let (wall, start) = (core.now, RemoteRecord.now)
-    try await connection.confirm(service.client.configuration.address)
+    try await servers.confirm()
     let roundTrip = RemoteRecord.now - start
-    try await apply(connection)
+    try await apply(servers)
     let record = try record()
     // In the table of a new generation the link has not begun: no entry of it is verified.
     guard record.link == number else { return }
@@ -267,14 +269,14 @@ private final class RedisTracking {
 
   // MARK: Changes
 
-  private func apply(_ connection: RedisConnection) async throws {
+  private func apply(_ servers: TrackedServers) async throws {
     var values: Set<RemoteKey> = []
     for message in inbox.take() {
       guard message.first?.text == "invalidate", message.count == 2 else { continue }
       guard let keys = message[1].elements else {
         // All keys: the server was flushed.
         try core.generation().table.noteRemoteChanges()
-        try await begin()
+        try await begin(servers)
         continue
       }
       for key in keys {
@@ -285,7 +287,7 @@ private final class RedisTracking {
         }
       }
     }
-    if !values.isEmpty { try await remove(Array(values), connection) }
+    if !values.isEmpty { try await remove(Array(values), servers) }
   }
 
   private func space(_ name: String) throws -> NamespaceHandle {
@@ -311,7 +313,7 @@ private final class RedisTracking {
   }
 
   /// Removes keys from the store (L2).
-  private func remove(_ keys: [RemoteKey], _ connection: RedisConnection) async throws {
+  private func remove(_ keys: [RemoteKey], _ servers: TrackedServers) async throws {
     let generation = try core.generation()
     var changes = try keys.map { Change(key: $0, space: try space($0.namespace)) }
     for change in changes {
@@ -341,7 +343,7 @@ private final class RedisTracking {
     if isQuiet, present.isEmpty { return }
     if !young.isEmpty {
       let versions = try await service.versions(of: young.map { changes[$0].key }) { commands in
-        try await connection.send(commands)
+        try await servers.send(commands)
       }
       for (index, version) in zip(young, versions) {
         changes[index].current = version?.version ?? 0

@@ -1,0 +1,160 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import Synchronization
+
+/// A server, with a connection that is made when it is needed, and made again after it was lost.
+///
+/// A command is sent at most once. After five failures in a row, which may be timeouts, commands fail at once
+/// for about a second; then one is sent, and the others follow if it succeeds.
+final class RedisNode: RedisSender {
+  private struct State {
+    var connection: RedisConnection?
+    var attempt: Task<RedisConnection, any Error>?
+    /// Failures since the last reply.
+    var failures = 0
+    var blockedUntil: ContinuousClock.Instant?
+    var lastError: RedisError?
+    var isClosed = false
+    var onEnd: (@Sendable () -> Void)?
+  }
+
+  let configuration: RedisConfiguration
+  private let state = Mutex(State())
+
+  private static let tolerated = 5
+  private static let pause = 0.7...1.3
+
+  init(_ configuration: RedisConfiguration) { self.configuration = configuration }
+
+  deinit { state.withLock { $0.attempt?.cancel() } }
+
+  func send(_ commands: [RedisCommand], timeout: Duration? = nil) async throws -> [RedisValue] {
+    if commands.isEmpty { return [] }
+    try admit()
+    do {
+      let connection = try await connection()
+      let replies = try await connection.send(commands, timeout: timeout)
+      if replies.contains(where: \.isReadOnly) { retire(connection) }
+      state.withLock { state in
+        state.failures = 0
+        state.blockedUntil = nil
+      }
+      return replies
+    } catch let error as RedisError {
+      note(error)
+      throw error
+    }
+  }
+
+  func close() async {
+    let (connection, attempt) = state.withLock { state in
+      state.isClosed = true
+      defer { (state.connection, state.attempt) = (nil, nil) }
+      return (state.connection, state.attempt)
+    }
+    attempt?.cancel()
+    await connection?.close()
+  }
+
+  /// Sets the function that runs after the end of each connection.
+  func onEnd(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.onEnd = body } }
+
+  // MARK: Steps
+
+  private func admit() throws {
+    let server = "\(configuration.address)"
+    try state.withLock { state in
+      if state.isClosed {
+        throw RedisError(.closed, server, "The client was closed. Create another one.")
+      }
+      guard let end = state.blockedUntil else { return }
+      guard end <= .now else {
+        throw RedisError(
+          .unreachable, server,
+          "Not asked, because the last \(state.failures) attempts failed; the next is in "
+            + "\((end - .now).formattedMilliseconds). The last failure: "
+            + (state.lastError?.message ?? "unknown"))
+      }
+      // The others wait for the outcome of this one.
+      state.blockedUntil = .now + configuration.timeout
+    }
+  }
+
+  private func connection() async throws -> RedisConnection {
+    let configuration = configuration
+    let attempt = state.withLock { state -> Task<RedisConnection, any Error>? in
+      if let connection = state.connection, connection.isOpen { return nil }
+      state.connection = nil
+      if let attempt = state.attempt { return attempt }
+      let attempt = BlockingWork.task { try await RedisConnection.connect(to: configuration) }
+      state.attempt = attempt
+      return attempt
+    }
+    guard let attempt else {
+      if let connection = state.withLock({ $0.connection }) { return connection }
+      throw RedisError(.closed, "\(configuration.address)", "The client was closed.")
+    }
+    let result = await attempt.result
+    let isClosed = state.withLock { state in
+      if state.attempt == attempt {
+        state.attempt = nil
+        if case .success(let connection) = result, !state.isClosed {
+          state.connection = connection
+          if let onEnd = state.onEnd { connection.onEnd(onEnd) }
+        }
+      }
+      return state.isClosed
+    }
+    let connection = try result.get()
+    if isClosed { await connection.close() }
+    return connection
+  }
+
+  /// Leaves a connection to the callers that wait for its replies. It closes after the last one.
+  private func retire(_ connection: RedisConnection) {
+    state.withLock { state in
+      if state.connection === connection { state.connection = nil }
+    }
+  }
+
+  private func note(_ error: RedisError) {
+    guard error.isLoss else { return }
+    state.withLock { state in
+      state.failures += 1
+      state.lastError = error
+      if state.failures >= Self.tolerated {
+        // Not all clients at the same time.
+        state.blockedUntil = .now + .seconds(Double.random(in: Self.pause))
+      }
+    }
+  }
+}
+
+extension RedisError {
+  /// Whether the command could not be sent, or has no reply.
+  var isLoss: Bool {
+    switch code {
+    case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster, .clusterChanged:
+      true
+    case .command:
+      ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
+    default: false
+    }
+  }
+}
+
+extension RedisValue {
+  /// Whether the value is the error of a write to a replica.
+  fileprivate var isReadOnly: Bool {
+    if case .error(let error) = self { error.code == "READONLY" } else { false }
+  }
+}
+
+extension Duration {
+  var formattedMilliseconds: String {
+    "\(components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000) ms"
+  }
+}
