@@ -10,7 +10,7 @@ final class TrackedServers {
   private let configuration: RedisConfiguration
   private var connections: [RedisConnection] = []
   private var map: ClusterMap?
-  /// When the map was last compared with those of the servers, and when an epoch has changed.
+  /// The times of the last comparison with the maps of the servers, and of the last change of an epoch.
   private var lastComparison = ContinuousClock.now
   private var lastElection: ContinuousClock.Instant?
   private var epoch = 0
