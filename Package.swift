@@ -152,7 +152,7 @@ let package = Package(
     .target(
       name: "LarderRedis",
       dependencies: [
-        "LarderCache", "LarderEngine",
+        "LarderCache", "LarderEngine", "LarderSystem",
         outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis"),
         outside("NIOTLS", "swift-nio", "Redis"), outside("NIOSSL", "swift-nio-ssl", "Redis"),
       ]),

@@ -43,6 +43,10 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let notMaster = Code(rawValue: "notMaster")
     /// The cluster has other primaries by now, or is not in order.
     public static let clusterChanged = Code(rawValue: "clusterChanged")
+    /// Another process has a lock for longer than the caller waits.
+    public static let lockTimeout = Code(rawValue: "lockTimeout")
+    /// A lock could not be renewed while its closure ran.
+    public static let lockLost = Code(rawValue: "lockLost")
     /// Fewer replicas have a write than it must have. The server has it.
     public static let notReplicated = Code(rawValue: "notReplicated")
     /// A key of the link has bytes that no link has written.

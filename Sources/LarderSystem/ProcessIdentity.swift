@@ -16,6 +16,13 @@ internal import Synchronization
 package enum ProcessIdentity {
   package static var pid: Int32 { getpid() }
 
+  /// The name of the machine, for errors and logs.
+  package static let hostName: String = {
+    var bytes = [CChar](repeating: 0, count: 256)
+    guard unsafe gethostname(&bytes, bytes.count - 1) == 0 else { return "unknown" }
+    return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }()
+
   /// A 64-bit digest of the kernel's boot identifier: differs after every start of the system.
   package static let bootID: UInt64 = {
     #if canImport(Darwin)

@@ -152,7 +152,7 @@ struct PrometheusTests {
       let statistics = try tool.json("stat")
       let page = try PrometheusPage(try tool.output("stat", "--prometheus"))
 
-      let measures = StoreMetric.all.filter { !$0.isOfProcess && !$0.isOfSyncing }
+      let measures = StoreMetric.all.filter { !$0.isOfProcess && !$0.isOfSomeStores }
       #expect(page.kinds.map(\.name) == measures.map(\.name))
       #expect(page.kinds.map(\.kind) == measures.map(\.kind.rawValue))
       let store = ["store": try #require(statistics["path"] as? String)]

@@ -93,7 +93,7 @@ struct MetricsTests {
       temporary.store, dimensions: [("service", "mail")], factory: factory)
     try metrics.record()
     let recorded = factory.counters.map(\.label) + factory.recorders.map(\.label)
-    #expect(Set(recorded) == Set(StoreMetric.all.filter { !$0.isOfSyncing }.map(\.name)))
+    #expect(Set(recorded) == Set(StoreMetric.all.filter { !$0.isOfSomeStores }.map(\.name)))
     for counter in factory.counters {
       #expect(counter.label.hasSuffix("_total"))
       #expect(counter.dimensions.map(\.0).prefix(2) == ["store", "service"])

@@ -6,7 +6,7 @@ import LarderRedis
 import LarderTesting
 import Testing
 
-/// What the hosts of a test share.
+/// The servers of the hosts of a test.
 enum ServerKind: CaseIterable {
   case server, cluster
 

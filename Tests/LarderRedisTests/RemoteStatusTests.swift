@@ -34,6 +34,9 @@ struct RemoteStatusTests {
       try TestExecutable.tool.path, ["remote", "--store", host.store.path])
     #expect(text.output.contains("prefix test") && text.output.contains("process \(getpid())"))
     #expect(!text.output.contains("hidden"))
+    let page = try host.store.statistics().prometheusText()
+    #expect(page.contains(",outcome=\"none\"} 1\n") && !page.contains("hidden"))
+    #expect(page.contains("larder_remote_age_milliseconds{"))
     await host.link.close()
     try await awaitEventually("the link ends") { try host.store.remotes().first?.holder == nil }
     let error = await redisError { _ = try await cache.value(forKey: "other") }

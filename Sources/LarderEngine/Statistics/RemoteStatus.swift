@@ -49,7 +49,14 @@ extension SharedStore {
   /// - Throws: ``StoreError`` if the store is closed.
   /// - Complexity: O(1).
   public func remotes() throws -> [RemoteStatus] {
-    try openCore("stat").generation().table.remoteRecords.map { record in
+    try openCore("stat").generation().table.remoteStatuses
+  }
+}
+
+extension SharedTable {
+  /// The states of all links.
+  var remoteStatuses: [RemoteStatus] {
+    remoteRecords.map { record in
       let age = record.age
       return RemoteStatus(
         server: record.text, holder: record.link == 0 ? nil : record.pid,

@@ -113,6 +113,8 @@ public struct StoreStatistics: Sendable, Hashable {
   /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores
   /// that are not `.relaxed`.
   public let unsyncedCommits: Int?
+  /// The links to remote servers, as ``SharedStore/remotes()``.
+  public let remotes: [RemoteStatus]
 
   /// The share of reads that were hits, from 0 to 1; `nil` before the first read.
   public var hitRatio: Double? {
@@ -171,7 +173,8 @@ extension StoreCore {
           : Int(
             clamping: generation.versionBase &+ information.lastTransaction
               &- min(table.checkpointVersion, generation.versionBase &+ information.lastTransaction)
-          ))
+          ),
+        remotes: table.remoteStatuses)
     }
   }
 }

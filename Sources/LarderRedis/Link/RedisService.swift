@@ -329,7 +329,7 @@ final class RedisService: RemoteService {
     return try await execute([command(script, key, arguments)])[0].integer == 1
   }
 
-  private static func milliseconds(_ time: Duration) -> Int {
+  static func milliseconds(_ time: Duration) -> Int {
     max(
       Int(time.components.seconds) * 1000
         + Int(time.components.attoseconds / 1_000_000_000_000_000), 1)
@@ -378,6 +378,14 @@ enum RedisScript {
     redis.call('DEL', KEYS[2])
 
     """ + write
+
+  /// Takes a lock and returns its number, or returns its holder.
+  static let lock = """
+    if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+      return redis.call('INCR', KEYS[2])
+    end
+    return redis.call('GET', KEYS[1])
+    """
 
   static let renew = """
     if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end

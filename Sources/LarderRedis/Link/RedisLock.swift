@@ -1,0 +1,178 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderEngine
+internal import LarderSystem
+internal import Synchronization
+
+// THE LOCKS OF ALL HOSTS
+//
+//   PREFIX:l:{NAME}   the holder: a random number, and for errors its host and process; it expires
+//   PREFIX:f:{NAME}   the number of times that the lock was taken; it stays
+//
+// The holder renews the first key at each third of the lease. It takes the lock for lost when no renewal has
+// succeeded for a lease since the last one was sent, which is before the key expires.
+
+/// A lock of ``RedisLink/withLock(_:timeout:lease:_:)``, while it is held.
+public struct RedisLockHold: Sendable, Hashable {
+  /// A number that grows with each holder. Pass it to what the lock protects, which can then refuse requests of
+  /// a former holder.
+  public let fencingToken: UInt64
+}
+
+extension RedisLink {
+  /// Runs a closure while no other process of any host runs one with the same lock.
+  ///
+  /// ```swift
+  /// import LarderRedis
+  ///
+  /// let link = try RedisLink(url: "redis://cache.internal", prefix: "shop")
+  /// try await link.withLock("nightly report", timeout: .seconds(5)) { hold in
+  ///   print("the only one, number \(hold.fencingToken)")
+  /// }
+  /// ```
+  ///
+  /// The lock is a lease: if its process ends, or cannot reach the server, another one gets the lock after
+  /// `lease`. The task of the closure is cancelled before that; a closure that runs on, or a process that is
+  /// stopped meanwhile, is not alone any more. A failover can lose the lock, because Redis replicates
+  /// asynchronously. Where this matters, check ``RedisLockHold/fencingToken`` at what the lock protects.
+  ///
+  /// The lock is not fair, and not re-entrant. For the processes of one host, use `SharedStore.lock(_:)`, which
+  /// is both exact and fair.
+  ///
+  /// - Parameters:
+  ///   - name: The name, 1 to 256 bytes. The locks of a prefix are separate from its values.
+  ///   - timeout: The longest wait for the lock.
+  ///   - lease: The time after which the lock of a process that has ended is free, from 1 second.
+  ///   - body: The closure.
+  /// - Returns: What the closure returns.
+  /// - Throws: ``RedisError``: ``RedisError/Code/lockTimeout`` with the host and the process of the holder,
+  ///   ``RedisError/Code/lockLost`` after the end of the closure. `CancellationError`. What the closure throws.
+  public func withLock<R: Sendable>(
+    _ name: String, timeout: Duration = .seconds(10), lease: Duration = .seconds(10),
+    _ body: @escaping @Sendable (RedisLockHold) async throws -> R
+  ) async throws -> R {
+    try await RedisLock(service, name, lease).run(within: timeout, body)
+  }
+}
+
+/// One use of a lock.
+private struct RedisLock: Sendable {
+  private let service: RedisService
+  private let name: String
+  private let lease: Duration
+  private let holder: String
+  private static let pause = 10...50
+
+  init(_ service: RedisService, _ name: String, _ lease: Duration) throws(RedisError) {
+    guard (1...256).contains(name.utf8.count), lease >= .seconds(1), lease <= .seconds(86_400)
+    else {
+      throw RedisError(
+        .invalidOption, service.server,
+        "The name of a lock has 1 to 256 bytes, and a lease is from 1 second to a day.")
+    }
+    self.service = service
+    self.name = CustomStorageKey.escaped(name.utf8)
+    self.lease = lease
+    holder =
+      "\(UInt64.random(in: 0...UInt64.max)) host \(ProcessIdentity.hostName) process \(ProcessIdentity.pid)"
+  }
+
+  private var key: String { "\(service.keys.prefix):l:{\(name)}" }
+  private var fence: String { "\(service.keys.prefix):f:{\(name)}" }
+
+  private func execute(
+    _ script: String, _ keys: [String], timeout: Duration? = nil
+  ) async throws -> RedisValue {
+    var arguments: [any RedisArgument] = [script, keys.count]
+    for key in keys { arguments.append(key) }
+    arguments += [holder, RedisService.milliseconds(lease)] as [any RedisArgument]
+    return try await service.client.send(RedisCommand("EVAL", arguments), timeout: timeout)
+  }
+
+  func run<R: Sendable>(
+    within timeout: Duration, _ body: @escaping @Sendable (RedisLockHold) async throws -> R
+  ) async throws -> R {
+    let (hold, sent): (RedisLockHold, ContinuousClock.Instant)
+    do {
+      (hold, sent) = try await acquire(until: .now + timeout)
+    } catch {
+      // The server may have executed the last attempt.
+      if (error as? RedisError)?.code != .lockTimeout { await release() }
+      throw error
+    }
+    let task = BlockingWork.task { try await body(hold) }
+    let isLost = Mutex(false)
+    let renewal = BlockingWork.task {
+      if await !self.renew(since: sent) {
+        isLost.withLock { $0 = true }
+        task.cancel()
+      }
+    }
+    let result = await withTaskCancellationHandler {
+      await task.result
+    } onCancel: {
+      task.cancel()
+    }
+    renewal.cancel()
+    await release()
+    if isLost.withLock({ $0 }) {
+      throw RedisError(
+        .lockLost, service.server,
+        "The lock \"\(name)\" could not be renewed within \(lease). Another process may have had it before the "
+          + "closure ended. Check the network, or pass a longer lease.")
+    }
+    return try result.get()
+  }
+
+  /// Returns the lock, and a time before its lease began.
+  private func acquire(
+    until end: ContinuousClock.Instant
+  ) async throws -> (RedisLockHold, ContinuousClock.Instant) {
+    while true {
+      let sent = ContinuousClock.now
+      let reply = try await execute(RedisScript.lock, [key, fence])
+      if let number = reply.integer { return (RedisLockHold(fencingToken: UInt64(number)), sent) }
+      if ContinuousClock.now >= end {
+        let holder = reply.text?.split(separator: " ", maxSplits: 1).last ?? "an unknown process"
+        throw RedisError(
+          .lockTimeout, service.server,
+          "The lock \"\(name)\" is held by \(holder). Wait longer, or end that process.")
+      }
+      let pause = Duration.milliseconds(Int.random(in: Self.pause))
+      try await BlockingWork.sleep(for: min(pause, max(end - .now, .milliseconds(1))))
+    }
+  }
+
+  /// Renews the lock until the task is cancelled.
+  ///
+  /// - Parameter first: A time before the lease began.
+  /// - Returns: Whether the lock was held until then.
+  private func renew(since first: ContinuousClock.Instant) async -> Bool {
+    var end = first + lease
+    var pause = lease / 3
+    while true {
+      guard (try? await BlockingWork.sleep(for: min(pause, end - .now))) != nil else { return true }
+      let sent = ContinuousClock.now
+      guard sent < end else { return false }
+      do {
+        let limit = min(end - sent, service.client.configuration.timeout)
+        let reply = try await execute(RedisScript.renew, [key], timeout: limit)
+        guard reply.integer == 1 else { return Task.isCancelled }
+        end = sent + lease
+        pause = lease / 3
+      } catch {
+        if Task.isCancelled { return true }
+        pause = lease / 10
+      }
+    }
+  }
+
+  private func release() async {
+    // Also after the task was cancelled; after a failure the lease ends.
+    let release = BlockingWork.task { _ = try? await execute(RedisScript.complete, [fence, key]) }
+    await release.value
+  }
+}
