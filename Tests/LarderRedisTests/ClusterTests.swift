@@ -180,6 +180,35 @@ struct ClusterHostTests {
     }
   }
 
+  @Test func `A value of a slot that was taken from its server is not served`() async throws {
+    let servers = try await ClusterServers(primaries: 2)
+    let host = try await Host(servers.socket)
+    let cache = host.cache()
+    try await host.linked()
+    for number in 0..<40 { try await cache.setValue("old", forKey: "k\(number)") }
+    try await host.settled()
+    try await awaitEventually("the host has copies of all values") {
+      let fetched = try host.record.value(of: .fetchedHits)
+      for number in 0..<40 {
+        #expect(try await cache.value(forKey: "k\(number)") == "old")
+      }
+      return try host.record.value(of: .fetchedHits) == fetched
+    }
+    // Without its keys: the server removes them, and says so to no client.
+    let key = try await servers.send("RANDOMKEY", to: 0).text
+    let slot = try await servers.slot(of: #require(key))
+    let (from, to) = (try await servers.id(of: 0), try await servers.id(of: 1))
+    try await servers.send("CLUSTER", "SETSLOT", slot, "IMPORTING", from, to: 1)
+    try await servers.send("CLUSTER", "SETSLOT", slot, "NODE", to, to: 1)
+    try await awaitEventually("one of the values is gone, without another write") {
+      var values: [String?] = []
+      for number in 0..<40 { values.append(try await cache.value(forKey: "k\(number)")) }
+      return values.filter { $0 == nil }.count == 1
+    }
+    // By another link: no server has named the change.
+    #expect(try host.record.value(of: .connections) >= 2)
+  }
+
   @Test func `A failover of a cluster makes nothing stale`() async throws {
     let servers = try await ClusterServers(primaries: 3, replicas: 1, timeout: 1000)
     let hosts = try HostProcesses(servers.url, [])

@@ -238,6 +238,16 @@ struct HostFaultTests {
     #expect(reports.contains { $0.violations > 0 })
   }
 
+  @Test func `A server that remembers the readers of one key only makes nothing stale`()
+    async throws
+  {
+    let server = try await RedisServer(["--tracking-table-max-keys", "1"])
+    _ = try await run(server) { hosts in
+      try await hosts.awaitMore(300, of: .writes)
+      return []
+    }
+  }
+
   @Test func `Removals of all keys by the server make nothing stale`() async throws {
     let server = try await RedisServer()
     _ = try await run(server) { hosts in

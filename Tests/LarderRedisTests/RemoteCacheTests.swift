@@ -91,8 +91,11 @@ struct RemoteCacheTests {
     }
   }
 
-  @Test func `A copy is read without the server, and counted as fetched once`() async throws {
-    let server = try await RedisServer()
+  @Test(arguments: ServerKind.allCases)
+  func `A copy is read without the server, and counted as fetched once`(
+    _ kind: ServerKind
+  ) async throws {
+    let server = try await kind.start()
     let hosts = [try await Host(server.socket), try await Host(server.socket)]
     let (first, second) = (hosts[0].cache(), hosts[1].cache())
     for host in hosts { try await host.linked() }

@@ -23,6 +23,8 @@ struct ClusterBatch {
   private let wait: RedisCommand?
   private var replies: [RedisValue?]
   private var redirections: [Int: Redirection] = [:]
+  /// The replies that name another server, of commands without another reply.
+  private var refusals: [Int: RedisValue] = [:]
   private var rounds = 0
   /// Whether a command has to wait until the cluster has changed.
   private var isBlocked = false
@@ -50,7 +52,7 @@ struct ClusterBatch {
   }
 
   /// The replies; those of commands that were not sent again are errors.
-  var result: [RedisValue] { replies.map { $0 ?? .null } }
+  var result: [RedisValue] { replies.indices.map { replies[$0] ?? refusals[$0] ?? .null } }
 
   /// Returns the commands that have to be sent, by server.
   mutating func groups(by map: ClusterMap, _ cluster: RedisCluster) throws -> [Group] {
@@ -122,8 +124,8 @@ struct ClusterBatch {
       switch error.code {
       case "MOVED":
         isOutdated = true
-        redirections[index] = address.redirection(error).map { .moved($0) }
-      case "ASK": redirections[index] = address.redirection(error).map { .ask($0) }
+        redirect(index, address.redirection(error).map { .moved($0) })
+      case "ASK": redirect(index, address.redirection(error).map { .ask($0) })
       default:
         if Self.isTemporary(error) {
           (isBlocked, isOutdated) = (true, true)
@@ -132,6 +134,13 @@ struct ClusterBatch {
         }
       }
     }
+  }
+
+  private mutating func redirect(_ index: Int, _ redirection: Redirection?) {
+    guard let redirection else { return }
+    redirections[index] = redirection
+    refusals[index] = replies[index]
+    replies[index] = nil
   }
 
   /// Adds the reply of a server to the `WAIT` at the end: the smallest number of replicas, or the first error.

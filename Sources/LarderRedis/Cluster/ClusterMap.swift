@@ -52,7 +52,7 @@ struct ClusterMap: Sendable {
     for range in replies[1].elements ?? [] {
       guard let parts = range.elements, parts.count >= 3, let first = parts[0].integer,
         let last = parts[1].integer, first >= 0, first <= last, last < RedisSlot.count,
-        let primary = Self.primary(parts[2], address)
+        let primary = Self.primary(parts[2], address), primaries.count < RedisSlot.count
       else {
         throw RedisError(
           .protocolViolation, "\(address)", "The answer to CLUSTER SLOTS has another form.")

@@ -54,7 +54,7 @@ final class RedisCluster: RedisSender {
     let end = ContinuousClock.now + (timeout ?? configuration.timeout)
     var batch = ClusterBatch(commands)
     while true {
-      let map = try await map()
+      let map = try await map(until: end)
       var failures: [any Error] = []
       for (group, result) in await execute(try batch.groups(by: map, self), until: end) {
         switch result {
@@ -65,7 +65,7 @@ final class RedisCluster: RedisSender {
       if let failure = failures.first {
         // If nothing was sent, and a server has a successor, the commands go to the successor.
         guard failures.allSatisfy({ ($0 as? RedisError)?.code == .unreachable }), batch.mayRepeat,
-          end > .now, let newer = try? await refresh(), !newer.hasOwners(of: map)
+          end > .now, let newer = try? await refresh(until: end), !newer.hasOwners(of: map)
         else {
           refreshLater()
           throw failure
@@ -112,7 +112,7 @@ final class RedisCluster: RedisSender {
       if let node = state.nodes[address] { return node }
       var options = configuration
       options.address = address
-      let node = RedisNode(options)
+      let node = RedisNode(options, isClosed: state.isClosed)
       state.nodes[address] = node
       return node
     }
@@ -140,18 +140,25 @@ final class RedisCluster: RedisSender {
   }
 
   /// Returns the map, and reads it first if there is none.
-  func map() async throws -> ClusterMap {
+  func map(until end: ContinuousClock.Instant? = nil) async throws -> ClusterMap {
     if let map = state.withLock({ $0.map }) { return map }
-    return try await refresh()
+    return try await refresh(until: end)
   }
 
   /// Begins to read the map, unless it is new.
   func refreshLater() { _ = try? task() }
 
   /// Reads the map, unless it is new.
-  func refresh() async throws -> ClusterMap {
+  ///
+  /// - Parameter end: The end of the wait; `nil` for the time that two attempts to connect may take.
+  func refresh(until end: ContinuousClock.Instant? = nil) async throws -> ClusterMap {
     guard let task = try task() else { return try await map() }
-    return try await task.value
+    let server = "\(configuration.address)"
+    return try await SharedWait.value(
+      of: task, until: end ?? .now + configuration.connectTimeout * 4,
+      RedisError(
+        .unreachable, server,
+        "No server has sent a map of the cluster in time. Check the servers and the network."))
   }
 
   /// Returns the task that reads the map, or `nil` if it is new.
@@ -176,15 +183,18 @@ final class RedisCluster: RedisSender {
   /// Returns the map while no slot is moving.
   func settledMap(until end: ContinuousClock.Instant) async throws -> ClusterMap {
     while true {
-      state.withLock { $0.lastRefresh = nil }
-      let map = try await refresh()
       var isMoving = false
       for node in try await primaries() {
         let nodes = try await node.send(RedisCommand("CLUSTER", "NODES")).text ?? ""
         // The server's own slots, as [SLOT->-NODE] and [SLOT-<-NODE].
         if nodes.contains("->-") || nodes.contains("-<-") { isMoving = true }
       }
-      if !isMoving { return map }
+      // A map that is read after that, and not one that another caller has begun to read before.
+      if !isMoving {
+        if let task = state.withLock({ $0.refresh }) { _ = await task.result }
+        state.withLock { $0.lastRefresh = nil }
+        return try await refresh()
+      }
       if ContinuousClock.now >= end {
         throw RedisError(
           .timeout, "\(configuration.address)",
@@ -220,11 +230,14 @@ final class RedisCluster: RedisSender {
     var answers: [Result<ClusterMap, any Error>] = []
     for servers in [Array(known.shuffled().prefix(Self.queried)), seeds] where !servers.isEmpty {
       answers += await self.answers(of: servers)
-      let maps = answers.compactMap { try? $0.get() }.filter { !$0.primaries.isEmpty }
-      let best = maps.max { ($0.isOK ? 1 : 0, $0.epoch) < ($1.isOK ? 1 : 0, $1.epoch) }
-      if let best { return .success(best) }
+      if let best = best(answers), best.isOK { return .success(best) }
     }
-    return .failure(error(answers))
+    return best(answers).map { .success($0) } ?? .failure(error(answers))
+  }
+
+  private func best(_ answers: [Result<ClusterMap, any Error>]) -> ClusterMap? {
+    answers.compactMap { try? $0.get() }.filter { !$0.primaries.isEmpty }
+      .max { ($0.isOK ? 1 : 0, $0.epoch) < ($1.isOK ? 1 : 0, $1.epoch) }
   }
 
   private func answers(

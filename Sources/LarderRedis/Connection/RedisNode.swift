@@ -27,7 +27,10 @@ final class RedisNode: RedisSender {
   private static let tolerated = 5
   private static let pause = 0.7...1.3
 
-  init(_ configuration: RedisConfiguration) { self.configuration = configuration }
+  init(_ configuration: RedisConfiguration, isClosed: Bool = false) {
+    self.configuration = configuration
+    state.withLock { $0.isClosed = isClosed }
+  }
 
   deinit { state.withLock { $0.attempt?.cancel() } }
 
@@ -97,7 +100,20 @@ final class RedisNode: RedisSender {
       if let connection = state.withLock({ $0.connection }) { return connection }
       throw RedisError(.closed, "\(configuration.address)", "The client was closed.")
     }
-    let result = await attempt.result
+    let result: Result<RedisConnection, any Error>
+    do {
+      let end = ContinuousClock.now + configuration.connectTimeout + .seconds(1)
+      result = .success(
+        try await SharedWait.value(
+          of: attempt, until: end,
+          RedisError(
+            .unreachable, "\(configuration.address)", "The connection was not made in time.")))
+    } catch is CancellationError {
+      // The attempt continues for the others.
+      throw CancellationError()
+    } catch {
+      result = .failure(error)
+    }
     let isClosed = state.withLock { state in
       if state.attempt == attempt {
         state.attempt = nil
@@ -140,7 +156,8 @@ extension RedisError {
     case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster, .clusterChanged:
       true
     case .command:
-      ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY"].contains(reply?.code)
+      ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY", "MOVED", "ASK"]
+        .contains(reply?.code)
     default: false
     }
   }

@@ -12,8 +12,8 @@ internal import Synchronization
 //   PREFIX:l:{NAME}   the holder: a random number, and for errors its host and process; it expires
 //   PREFIX:f:{NAME}   the number of times that the lock was taken; it stays
 //
-// The holder renews the first key at each third of the lease. It takes the lock for lost when no renewal has
-// succeeded for a lease since the last one was sent, which is before the key expires.
+// The holder renews the first key at each third of the lease. If no renewal has succeeded, a tenth of the lease
+// before the key can expire, which is counted from the time before the last one was sent, it cancels the closure.
 
 /// A lock of ``RedisLink/withLock(_:timeout:lease:_:)``, while it is held.
 public struct RedisLockHold: Sendable, Hashable {
@@ -103,22 +103,22 @@ private struct RedisLock: Sendable {
       if (error as? RedisError)?.code != .lockTimeout { await release() }
       throw error
     }
+    let term = LockTerm(end: sent + lease)
     let task = BlockingWork.task { try await body(hold) }
-    let isLost = Mutex(false)
-    let renewal = BlockingWork.task {
-      if await !self.renew(since: sent) {
-        isLost.withLock { $0 = true }
-        task.cancel()
-      }
+    let renewal = BlockingWork.task { await self.renew(term) }
+    let guardian = BlockingWork.task {
+      if await term.isOver(margin: margin) { task.cancel() }
     }
     let result = await withTaskCancellationHandler {
       await task.result
     } onCancel: {
       task.cancel()
     }
+    let isLost = term.isLost
     renewal.cancel()
+    guardian.cancel()
     await release()
-    if isLost.withLock({ $0 }) {
+    if isLost {
       throw RedisError(
         .lockLost, service.server,
         "The lock \"\(name)\" could not be renewed within \(lease). Another process may have had it before the "
@@ -127,6 +127,8 @@ private struct RedisLock: Sendable {
     return try result.get()
   }
 
+  private var margin: Duration { lease / 10 }
+
   /// Returns the lock, and a time before its lease began.
   private func acquire(
     until end: ContinuousClock.Instant
@@ -134,7 +136,19 @@ private struct RedisLock: Sendable {
     while true {
       let sent = ContinuousClock.now
       let reply = try await execute(RedisScript.lock, [key, fence])
-      if let number = reply.integer { return (RedisLockHold(fencingToken: UInt64(number)), sent) }
+      if let number = reply.integer {
+        guard let token = UInt64(exactly: number) else {
+          await release()
+          throw RedisError(
+            .unreadableValue, service.server,
+            "The key \(fence) has a number that no lock has written. Remove it.")
+        }
+        // A lease whose reply came so late may be over.
+        if ContinuousClock.now < sent + lease - margin {
+          return (RedisLockHold(fencingToken: token), sent)
+        }
+        await release()
+      }
       if ContinuousClock.now >= end {
         let holder = reply.text?.split(separator: " ", maxSplits: 1).last ?? "an unknown process"
         throw RedisError(
@@ -146,25 +160,20 @@ private struct RedisLock: Sendable {
     }
   }
 
-  /// Renews the lock until the task is cancelled.
-  ///
-  /// - Parameter first: A time before the lease began.
-  /// - Returns: Whether the lock was held until then.
-  private func renew(since first: ContinuousClock.Instant) async -> Bool {
-    var end = first + lease
+  /// Renews the lock until the task is cancelled, or the lock has another holder.
+  private func renew(_ term: LockTerm) async {
     var pause = lease / 3
-    while true {
-      guard (try? await BlockingWork.sleep(for: min(pause, end - .now))) != nil else { return true }
+    while (try? await BlockingWork.sleep(for: pause)) != nil {
       let sent = ContinuousClock.now
-      guard sent < end else { return false }
       do {
-        let limit = min(end - sent, service.client.configuration.timeout)
-        let reply = try await execute(RedisScript.renew, [key], timeout: limit)
-        guard reply.integer == 1 else { return Task.isCancelled }
-        end = sent + lease
+        if try await execute(RedisScript.renew, [key]).integer == 1 {
+          term.renew(until: sent + lease)
+        } else {
+          if !Task.isCancelled { term.lose() }
+          return
+        }
         pause = lease / 3
       } catch {
-        if Task.isCancelled { return true }
         pause = lease / 10
       }
     }
@@ -172,7 +181,49 @@ private struct RedisLock: Sendable {
 
   private func release() async {
     // Also after the task was cancelled; after a failure the lease ends.
-    let release = BlockingWork.task { _ = try? await execute(RedisScript.complete, [fence, key]) }
+    let release = BlockingWork.task { _ = try? await execute(RedisScript.release, [key]) }
     await release.value
+  }
+}
+
+/// The time until which a lock is held.
+private final class LockTerm: Sendable {
+  private struct State {
+    var end: ContinuousClock.Instant
+    var isLost = false
+  }
+
+  private let state: Mutex<State>
+
+  init(end: ContinuousClock.Instant) { state = Mutex(State(end: end)) }
+
+  var isLost: Bool { state.withLock { $0.isLost || $0.end <= .now } }
+
+  func renew(until end: ContinuousClock.Instant) {
+    state.withLock { state in
+      // What was lost stays lost: the closure is cancelled.
+      if !state.isLost { state.end = end }
+    }
+  }
+
+  func lose() {
+    state.withLock {
+      $0.isLost = true
+      $0.end = .now
+    }
+  }
+
+  /// Waits until the term is nearly over, or the task is cancelled.
+  func isOver(margin: Duration) async -> Bool {
+    while true {
+      let left = state.withLock { state in
+        let left = state.end - margin - .now
+        if left <= .zero { state.isLost = true }
+        return left
+      }
+      if left <= .zero { return true }
+      // A lock that has another holder is noticed within the margin.
+      guard (try? await BlockingWork.sleep(for: min(left, margin))) != nil else { return false }
+    }
   }
 }

@@ -387,6 +387,12 @@ enum RedisScript {
     return redis.call('GET', KEYS[1])
     """
 
+  /// Ends the use of a lock.
+  static let release = """
+    if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+    return redis.call('DEL', KEYS[1])
+    """
+
   static let renew = """
     if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
     return redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -9,7 +9,7 @@ internal import Synchronization
 final class TrackedServers {
   private let configuration: RedisConfiguration
   private var connections: [RedisConnection] = []
-  private var map: ClusterMap?
+  private let map: ClusterMap?
   /// The times of the last comparison with the maps of the servers, and of the last change of an epoch.
   private var lastComparison = ContinuousClock.now
   private var lastElection: ContinuousClock.Instant?
@@ -27,6 +27,8 @@ final class TrackedServers {
     self.configuration = configuration
     self.map = map
     epoch = map?.epoch ?? 0
+    // The map may be that of a server that has voted in an election, and has not heard of its end.
+    lastElection = map == nil ? nil : .now
   }
 
   /// Connects, and has all keys with a prefix tracked.
@@ -135,11 +137,11 @@ final class TrackedServers {
   private func compare(
     _ other: ClusterMap, _ address: RedisConfiguration.Address
   ) throws(RedisError) {
-    guard other.servers == map?.servers else {
+    // A server that loses a slot without a move of its keys removes them, and names no change.
+    guard let map, other.hasOwners(of: map) else {
       throw RedisError(
         .clusterChanged, "\(address)",
-        "The cluster has other primaries than the link. The link begins again.")
+        "The slots of the cluster have other primaries than for the link. The link begins again.")
     }
-    if other.epoch >= map?.epoch ?? 0 { map = other }
   }
 }
