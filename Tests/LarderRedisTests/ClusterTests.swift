@@ -57,7 +57,7 @@ struct ClusterTests {
     try await servers.endMove(of: slot, from: from, to: to)
     #expect(try await both.elements?.map(\.text) == ["4", "4"])
     #expect(try await values() == [5, 5, 5, 5, 5, 6, 6, 6, 6, 6])
-    // This one has sent nothing meanwhile.
+    // A client that has sent nothing during the move.
     #expect(try await other.send(RedisCommand("INCR", "{k}new")).integer == 2)
   }
 
@@ -194,7 +194,7 @@ struct ClusterHostTests {
       }
       return try host.record.value(of: .fetchedHits) == fetched
     }
-    // Without its keys: the server removes them, and says so to no client.
+    // Without its keys: the server removes them, and sends no message about it.
     let key = try await servers.send("RANDOMKEY", to: 0).text
     let slot = try await servers.slot(of: #require(key))
     let (from, to) = (try await servers.id(of: 0), try await servers.id(of: 1))
@@ -214,7 +214,7 @@ struct ClusterHostTests {
     let hosts = try HostProcesses(servers.url, [])
     try hosts.begin()
     try await hosts.awaitMore(100, of: .writes)
-    // Stopped and not killed: it continues as a primary until it hears of its successor.
+    // Stopped and not killed: it continues as a primary for a moment.
     try servers.servers[0].process.stop()
     try await awaitEventually("the replica takes over", within: .seconds(60)) {
       try await servers.send("ROLE", to: 3).elements?.first?.text == "master"
