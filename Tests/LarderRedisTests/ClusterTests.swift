@@ -143,18 +143,15 @@ struct ClusterHostTests {
   private func moveBackAndForth(
     _ servers: ClusterServers, _ hosts: HostProcesses, slots: Int, from: Int, to: Int
   ) async throws {
-    var moved = 0
-    for slot in 0..<ClusterServers.slots where moved < slots {
-      let count = try await servers.send("CLUSTER", "COUNTKEYSINSLOT", slot, to: from).integer ?? 0
-      if count == 0 { continue }
-      moved += 1
+    for _ in 0..<slots {
+      let key = try await servers.send("RANDOMKEY", to: from).text
+      let slot = try await servers.slot(of: #require(key))
       try await servers.beginMove(of: slot, from: from, to: to)
       try await hosts.awaitMore(10, of: .writes)
       try await servers.moveKeys(of: slot, from: from, to: to)
       try await hosts.awaitMore(10, of: .writes)
       try await servers.endMove(of: slot, from: from, to: to)
     }
-    #expect(moved == slots)
   }
 
   @Test func `Slots that move to a server without slots make nothing stale`() async throws {
@@ -162,9 +159,9 @@ struct ClusterHostTests {
     let hosts = try HostProcesses(servers.url, ["--timeout", "30000"])
     try hosts.begin()
     try await hosts.awaitMore(100, of: .writes)
-    try await moveBackAndForth(servers, hosts, slots: 10, from: 0, to: 2)
+    try await moveBackAndForth(servers, hosts, slots: 3, from: 0, to: 2)
     try await hosts.awaitMore(100, of: .writes)
-    try await moveBackAndForth(servers, hosts, slots: 5, from: 2, to: 1)
+    try await moveBackAndForth(servers, hosts, slots: 2, from: 2, to: 1)
     try await hosts.awaitMore(100, of: .writes)
     for host in 0..<HostProcesses.hosts {
       // The set of servers has changed with the first slot.

@@ -100,7 +100,7 @@ final class SentinelServers: Sendable {
     result.user = "app"
     result.password = "hidden"
     // Connections take longer on a busy machine.
-    result.connectTimeout = .seconds(6)
+    result.connectTimeout = .seconds(20)
     return result
   }
 

@@ -92,41 +92,43 @@ final class RedisNode: RedisSender {
       if let connection = state.connection, connection.isOpen { return nil }
       state.connection = nil
       if let attempt = state.attempt { return attempt }
-      let attempt = BlockingWork.task { try await RedisConnection.connect(to: configuration) }
+      let attempt = BlockingWork.task { [weak self] in
+        do {
+          let connection = try await RedisConnection.connect(to: configuration)
+          if self?.adopt(connection) != true { await connection.close() }
+          return connection
+        } catch {
+          self?.adopt(nil)
+          throw error
+        }
+      }
       state.attempt = attempt
       return attempt
     }
+    let server = "\(configuration.address)"
     guard let attempt else {
       if let connection = state.withLock({ $0.connection }) { return connection }
-      throw RedisError(.closed, "\(configuration.address)", "The client was closed.")
+      throw RedisError(.closed, server, "The client was closed.")
     }
-    let result: Result<RedisConnection, any Error>
-    do {
-      let end = ContinuousClock.now + configuration.connectTimeout + .seconds(1)
-      result = .success(
-        try await SharedWait.value(
-          of: attempt, until: end,
-          RedisError(
-            .unreachable, "\(configuration.address)", "The connection was not made in time.")))
-    } catch is CancellationError {
-      // The attempt continues for the others.
-      throw CancellationError()
-    } catch {
-      result = .failure(error)
+    // If this caller is cancelled, the attempt continues for the others.
+    return try await SharedWait.value(
+      of: attempt, until: .now + configuration.connectTimeout + .seconds(1),
+      RedisError(.unreachable, server, "The connection was not made in time."))
+  }
+
+  /// Ends the attempt to connect.
+  ///
+  /// - Returns: Whether the connection is that of the client from now on.
+  @discardableResult
+  private func adopt(_ connection: RedisConnection?) -> Bool {
+    state.withLock { state in
+      // The attempt of a closed client was taken from it.
+      if state.isClosed { return false }
+      state.attempt = nil
+      state.connection = connection
+      if let connection, let onEnd = state.onEnd { connection.onEnd(onEnd) }
+      return true
     }
-    let isClosed = state.withLock { state in
-      if state.attempt == attempt {
-        state.attempt = nil
-        if case .success(let connection) = result, !state.isClosed {
-          state.connection = connection
-          if let onEnd = state.onEnd { connection.onEnd(onEnd) }
-        }
-      }
-      return state.isClosed
-    }
-    let connection = try result.get()
-    if isClosed { await connection.close() }
-    return connection
   }
 
   /// Leaves a connection to the callers that wait for its replies. It closes after the last one.
