@@ -7,7 +7,7 @@ import LarderRedis
 import LarderTesting
 import Testing
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
 struct ClusterTests {
   @Test func `Commands of one call go to the servers of their keys`() async throws {
     let servers = try await ClusterServers(primaries: 3)
@@ -138,7 +138,7 @@ struct ClusterTests {
 }
 
 /// Hosts that share a cluster.
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
 struct ClusterHostTests {
   private func moveBackAndForth(
     _ servers: ClusterServers, _ hosts: HostProcesses, slots: Int, from: Int, to: Int

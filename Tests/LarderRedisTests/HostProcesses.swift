@@ -117,7 +117,7 @@ final class HostProcesses: Sendable {
   }
 }
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
 struct HostFaultTests {
   /// Disturbs hosts, and checks that no read was older than its limit.
   private func run(

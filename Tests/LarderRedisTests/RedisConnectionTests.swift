@@ -13,7 +13,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
 struct RedisConnectionTests {
   @Test func `Commands get their replies, in each type`() async throws {
     let server = try await RedisServer(hasPort: true)

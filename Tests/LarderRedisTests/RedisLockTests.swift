@@ -7,7 +7,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
 struct RedisLockTests {
   /// The closures that run, and the numbers of all of them.
   private final class Closures: Sendable {

@@ -14,7 +14,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
 struct RemoteStatusTests {
   @Test func `A store shows its link, without the password`() async throws {
     let server = try await RedisServer(["--requirepass", "hidden"])

@@ -7,7 +7,7 @@ import LarderRedis
 import LarderTesting
 import Testing
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(5)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
 struct SentinelTests {
   // MARK: Connecting
 
