@@ -140,8 +140,8 @@ struct ClusterTests {
 /// Hosts that share a cluster.
 @Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
 struct ClusterHostTests {
-  private func moveBackAndForth(
-    _ servers: ClusterServers, _ hosts: HostProcesses, slots: Int, from: Int, to: Int
+  private func moveSlots(
+    _ servers: ClusterServers, _ hosts: HostProcesses, _ slots: Int, from: Int, to: Int
   ) async throws {
     for _ in 0..<slots {
       let key = try await servers.send("RANDOMKEY", to: from).text
@@ -159,9 +159,9 @@ struct ClusterHostTests {
     let hosts = try HostProcesses(servers.url, ["--timeout", "30000"])
     try hosts.begin()
     try await hosts.awaitMore(100, of: .writes)
-    try await moveBackAndForth(servers, hosts, slots: 3, from: 0, to: 2)
+    try await moveSlots(servers, hosts, 3, from: 0, to: 2)
     try await hosts.awaitMore(100, of: .writes)
-    try await moveBackAndForth(servers, hosts, slots: 2, from: 2, to: 1)
+    try await moveSlots(servers, hosts, 2, from: 2, to: 1)
     try await hosts.awaitMore(100, of: .writes)
     for host in 0..<HostProcesses.hosts {
       // The set of servers has changed with the first slot.

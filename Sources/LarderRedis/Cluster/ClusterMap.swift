@@ -21,10 +21,8 @@ struct ClusterMap: Sendable {
   /// Whether the server takes commands.
   let isOK: Bool
 
-  /// A number for the set of primaries: equal for the same names.
-  var servers: UInt64 {
-    RemoteName(primaries.map(\.id).sorted().joined(separator: " ")).hash
-  }
+  /// A number for the set of primaries: equal for the same names. Stored, because each read of a cache has it.
+  let servers: UInt64
 
   func primary(of slot: Int) -> Primary? {
     let index = Int(owners[slot])
@@ -33,7 +31,8 @@ struct ClusterMap: Sendable {
 
   /// Whether each slot has the same primary.
   func hasOwners(of other: ClusterMap) -> Bool {
-    (0..<RedisSlot.count).allSatisfy { primary(of: $0)?.id == other.primary(of: $0)?.id }
+    if owners == other.owners, primaries.map(\.id) == other.primaries.map(\.id) { return true }
+    return (0..<RedisSlot.count).allSatisfy { primary(of: $0)?.id == other.primary(of: $0)?.id }
   }
 
   /// The commands whose replies ``init(_:from:)`` reads.
@@ -65,6 +64,7 @@ struct ClusterMap: Sendable {
       for slot in first...last { owners[slot] = UInt16(index!) }
     }
     self.primaries = primaries
+    servers = RemoteName(primaries.map(\.id).sorted().joined(separator: " ")).hash
   }
 
   private static func primary(

@@ -51,12 +51,17 @@ final class RedisCluster: RedisSender {
 
   func send(_ commands: [RedisCommand], timeout: Duration? = nil) async throws -> [RedisValue] {
     if commands.isEmpty { return [] }
-    let end = ContinuousClock.now + (timeout ?? configuration.timeout)
+    // Without a limit of the caller, that of a server applies to each request, with that to connect.
+    let end =
+      ContinuousClock.now + (timeout ?? configuration.connectTimeout + configuration.timeout)
     var batch = ClusterBatch(commands)
     while true {
       let map = try await map(until: end)
       var failures: [any Error] = []
-      for (group, result) in await execute(try batch.groups(by: map, self), until: end) {
+      for (group, result) in await execute(
+        try batch.groups(by: map, self),
+        within: timeout.map { _ in max(end - .now, .milliseconds(1)) })
+      {
         switch result {
         case .success(let replies): batch.take(replies, of: group)
         case .failure(let error): failures.append(error)
@@ -81,9 +86,8 @@ final class RedisCluster: RedisSender {
   }
 
   private func execute(
-    _ groups: [ClusterBatch.Group], until end: ContinuousClock.Instant
+    _ groups: [ClusterBatch.Group], within timeout: Duration?
   ) async -> [(ClusterBatch.Group, Result<[RedisValue], any Error>)] {
-    let timeout = max(end - .now, .milliseconds(1))
     @Sendable func execute(_ group: ClusterBatch.Group) async -> Result<[RedisValue], any Error> {
       do {
         return .success(try await group.node.send(group.commands, timeout: timeout))
@@ -185,15 +189,19 @@ final class RedisCluster: RedisSender {
     while true {
       var isMoving = false
       for node in try await primaries() {
-        let nodes = try await node.send(RedisCommand("CLUSTER", "NODES")).text ?? ""
+        guard let nodes = try await node.send(RedisCommand("CLUSTER", "NODES")).text else {
+          throw RedisError(
+            .protocolViolation, "\(node.configuration.address)",
+            "The answer to CLUSTER NODES has another form.")
+        }
         // The server's own slots, as [SLOT->-NODE] and [SLOT-<-NODE].
         if nodes.contains("->-") || nodes.contains("-<-") { isMoving = true }
       }
       // A map that is read after that, and not one that another caller has begun to read before.
       if !isMoving {
-        if let task = state.withLock({ $0.refresh }) { _ = await task.result }
+        _ = try await refresh(until: end)
         state.withLock { $0.lastRefresh = nil }
-        return try await refresh()
+        return try await refresh(until: end)
       }
       if ContinuousClock.now >= end {
         throw RedisError(

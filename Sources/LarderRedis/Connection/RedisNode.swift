@@ -7,7 +7,8 @@ internal import Synchronization
 
 /// A server, with a connection that is made when it is needed, and made again after it was lost.
 ///
-/// A command is sent at most once. After five failures in a row, which may be timeouts, commands fail at once
+/// A command is sent at most once. A time limit of the caller is that of the connection and the replies together;
+/// without one, each has that of the configuration. After five failures in a row, which may be timeouts, commands fail at once
 /// for about a second; then one is sent, and the others follow if it succeeds.
 final class RedisNode: RedisSender {
   private struct State {
@@ -38,8 +39,11 @@ final class RedisNode: RedisSender {
     if commands.isEmpty { return [] }
     try admit()
     do {
-      let connection = try await connection()
-      let replies = try await connection.send(commands, timeout: timeout)
+      let start = ContinuousClock.now
+      let connection = try await connection(
+        until: start + (timeout ?? configuration.connectTimeout + .seconds(1)))
+      let replies = try await connection.send(
+        commands, timeout: timeout.map { max($0 - (.now - start), .milliseconds(1)) })
       if replies.contains(where: \.isReadOnly) { retire(connection) }
       state.withLock { state in
         state.failures = 0
@@ -86,7 +90,9 @@ final class RedisNode: RedisSender {
     }
   }
 
-  private func connection() async throws -> RedisConnection {
+  private func connection(
+    until end: ContinuousClock.Instant
+  ) async throws -> RedisConnection {
     let configuration = configuration
     let attempt = state.withLock { state -> Task<RedisConnection, any Error>? in
       if let connection = state.connection, connection.isOpen { return nil }
@@ -112,7 +118,7 @@ final class RedisNode: RedisSender {
     }
     // If this caller is cancelled, the attempt continues for the others.
     return try await SharedWait.value(
-      of: attempt, until: .now + configuration.connectTimeout + .seconds(1),
+      of: attempt, until: end,
       RedisError(.unreachable, server, "The connection was not made in time."))
   }
 

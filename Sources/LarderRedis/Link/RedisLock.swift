@@ -44,7 +44,8 @@ extension RedisLink {
   ///
   /// - Parameters:
   ///   - name: The name, 1 to 256 bytes. The locks of a prefix are separate from its values.
-  ///   - timeout: The longest wait for the lock.
+  ///   - timeout: The longest wait for the lock. While the server does not answer, the time limits of the link
+  ///     count instead, if they are longer.
   ///   - lease: The time after which the lock of a process that has ended is free, from 1 second.
   ///   - body: The closure.
   /// - Returns: What the closure returns.
@@ -84,7 +85,7 @@ private struct RedisLock: Sendable {
   private var fence: String { "\(service.keys.prefix):f:{\(name)}" }
 
   private func execute(
-    _ script: String, _ keys: [String], timeout: Duration? = nil
+    _ script: String, _ keys: [String], within timeout: Duration
   ) async throws -> RedisValue {
     var arguments: [any RedisArgument] = [script, keys.count]
     for key in keys { arguments.append(key) }
@@ -104,7 +105,7 @@ private struct RedisLock: Sendable {
       throw error
     }
     let term = LockTerm(end: sent + lease)
-    let task = BlockingWork.task { try await body(hold) }
+    let task = Task { try await body(hold) }
     let renewal = BlockingWork.task { await self.renew(term) }
     let guardian = BlockingWork.task {
       if await term.isOver(margin: margin) { task.cancel() }
@@ -128,6 +129,10 @@ private struct RedisLock: Sendable {
   }
 
   private var margin: Duration { lease / 10 }
+  /// The time limit of one request, with a connection.
+  private var request: Duration {
+    service.client.configuration.connectTimeout + service.client.configuration.timeout
+  }
 
   /// Returns the lock, and a time before its lease began.
   private func acquire(
@@ -135,7 +140,8 @@ private struct RedisLock: Sendable {
   ) async throws -> (RedisLockHold, ContinuousClock.Instant) {
     while true {
       let sent = ContinuousClock.now
-      let reply = try await execute(RedisScript.lock, [key, fence])
+      let reply = try await execute(
+        RedisScript.lock, [key, fence], within: max(end - sent, request))
       if let number = reply.integer {
         guard let token = UInt64(exactly: number) else {
           await release()
@@ -150,10 +156,12 @@ private struct RedisLock: Sendable {
         await release()
       }
       if ContinuousClock.now >= end {
-        let holder = reply.text?.split(separator: " ", maxSplits: 1).last ?? "an unknown process"
+        let holder = reply.text?.split(separator: " ", maxSplits: 1).last
         throw RedisError(
           .lockTimeout, service.server,
-          "The lock \"\(name)\" is held by \(holder). Wait longer, or end that process.")
+          holder.map { "The lock \"\(name)\" is held by \($0). Wait longer, or end that process." }
+            ?? "The lock \"\(name)\" was free, and its lease of \(lease) was over before the answer came. "
+            + "Pass a longer lease.")
       }
       let pause = Duration.milliseconds(Int.random(in: Self.pause))
       try await BlockingWork.sleep(for: min(pause, max(end - .now, .milliseconds(1))))
@@ -166,7 +174,7 @@ private struct RedisLock: Sendable {
     while (try? await BlockingWork.sleep(for: pause)) != nil {
       let sent = ContinuousClock.now
       do {
-        if try await execute(RedisScript.renew, [key]).integer == 1 {
+        if try await execute(RedisScript.renew, [key], within: lease / 3).integer == 1 {
           term.renew(until: sent + lease)
         } else {
           if !Task.isCancelled { term.lose() }
@@ -181,44 +189,34 @@ private struct RedisLock: Sendable {
 
   private func release() async {
     // Also after the task was cancelled; after a failure the lease ends.
-    let release = BlockingWork.task { _ = try? await execute(RedisScript.release, [key]) }
+    let release = BlockingWork.task {
+      _ = try? await execute(RedisScript.release, [key], within: request)
+    }
     await release.value
   }
 }
 
 /// The time until which a lock is held.
 private final class LockTerm: Sendable {
-  private struct State {
-    var end: ContinuousClock.Instant
-    var isLost = false
+  private let end: Mutex<ContinuousClock.Instant>
+
+  init(end: ContinuousClock.Instant) { self.end = Mutex(end) }
+
+  var isLost: Bool { end.withLock { $0 <= .now } }
+
+  /// Extends the term. One that is over stays so: the closure is cancelled.
+  func renew(until new: ContinuousClock.Instant) {
+    end.withLock { if $0 > .now { $0 = new } }
   }
 
-  private let state: Mutex<State>
+  func lose() { end.withLock { $0 = .now } }
 
-  init(end: ContinuousClock.Instant) { state = Mutex(State(end: end)) }
-
-  var isLost: Bool { state.withLock { $0.isLost || $0.end <= .now } }
-
-  func renew(until end: ContinuousClock.Instant) {
-    state.withLock { state in
-      // What was lost stays lost: the closure is cancelled.
-      if !state.isLost { state.end = end }
-    }
-  }
-
-  func lose() {
-    state.withLock {
-      $0.isLost = true
-      $0.end = .now
-    }
-  }
-
-  /// Waits until the term is nearly over, or the task is cancelled.
+  /// Waits until the term is nearly over, and ends it, or until the task is cancelled.
   func isOver(margin: Duration) async -> Bool {
     while true {
-      let left = state.withLock { state in
-        let left = state.end - margin - .now
-        if left <= .zero { state.isLost = true }
+      let left = end.withLock { end in
+        let left = end - margin - .now
+        if left <= .zero { end = .now }
         return left
       }
       if left <= .zero { return true }

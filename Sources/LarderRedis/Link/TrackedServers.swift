@@ -60,20 +60,19 @@ final class TrackedServers {
 
   // MARK: Commands
 
-  /// Sends a command with a key to the server that has it.
+  /// Sends commands to the servers that have their keys.
   ///
   /// - Returns: The replies; `MOVED` and other errors are among them.
   func send(_ commands: [RedisCommand]) async throws -> [RedisValue] {
     guard let map else { return try await connections[0].send(commands) }
-    var replies: [RedisValue] = []
-    for command in commands {
-      guard let index = command.key.map({ Int(map.owners[RedisSlot.slot(of: $0)]) }),
-        index < connections.count
-      else {
-        replies.append(.null)
-        continue
-      }
-      replies += try await connections[index].send([command])
+    let owners = commands.map { command in
+      command.key.map { Int(map.owners[RedisSlot.slot(of: $0)]) }
+    }
+    var replies = [RedisValue](repeating: .null, count: commands.count)
+    for (server, connection) in connections.enumerated() {
+      let indices = commands.indices.filter { owners[$0] == server }
+      let values = try await connection.send(indices.map { commands[$0] })
+      for (index, value) in zip(indices, values) { replies[index] = value }
     }
     return replies
   }
