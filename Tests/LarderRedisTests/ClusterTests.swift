@@ -206,6 +206,26 @@ struct ClusterHostTests {
     #expect(try host.record.value(of: .connections) >= 2)
   }
 
+  @Test func `A value of a server without a link is not kept`() async throws {
+    let servers = try await ClusterServers(primaries: 1, empty: 1)
+    let host = try await Host(servers.socket)
+    let cache = host.cache()
+    try await host.linked()
+    try await cache.setValue("x", forKey: "k")
+    let key = try #require(try await servers.send("RANDOMKEY", to: 0).text)
+    let slot = try await servers.slot(of: key)
+    try await servers.beginMove(of: slot, from: 0, to: 1)
+    try await servers.moveKeys(of: slot, from: 0, to: 1)
+    try await host.settled()
+    // The link is to the first server, until the second one has a slot.
+    let fetched = try host.record.value(of: .fetchedHits)
+    for _ in 0..<20 { #expect(try await cache.value(forKey: "k") == "x") }
+    #expect(try host.record.value(of: .fetchedHits) == fetched + 20)
+    let second = try await RedisConnection.connect(to: servers.servers[1].socket)
+    _ = try await second.send([RedisCommand("ASKING"), RedisCommand("UNLINK", key)])
+    #expect(try await cache.value(forKey: "k") == nil)
+  }
+
   @Test func `A failover of a cluster makes nothing stale`() async throws {
     let servers = try await ClusterServers(primaries: 3, replicas: 1, timeout: 1000)
     let hosts = try HostProcesses(servers.url, [])
