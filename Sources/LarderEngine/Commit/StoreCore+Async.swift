@@ -127,7 +127,7 @@ package final class TimedOutcome<Value: Sendable>: Sendable {
 
   private let state: Mutex<State>
 
-  init(_ completion: @escaping @Sendable (Value) -> Void) {
+  package init(_ completion: @escaping @Sendable (Value) -> Void) {
     state = Mutex(State(completion: completion))
   }
 
@@ -145,7 +145,7 @@ package final class TimedOutcome<Value: Sendable>: Sendable {
 
   /// Calls `action` after a time unless a result has been delivered by then. Replaces an earlier
   /// timer.
-  func setTimer(after duration: Duration, _ action: @escaping @Sendable () -> Void) {
+  package func setTimer(after duration: Duration, _ action: @escaping @Sendable () -> Void) {
     let timer = DeadlineTimer.shared.schedule(after: duration.nanoseconds, action)
     let isLate = state.withLock { state in
       if state.completion != nil { state.timer = timer }

@@ -68,114 +68,114 @@ package struct StoreMetric: Sendable {
   }
 
   /// Every measure, in the order of a dump.
-  package static let all: [StoreMetric] =
-    [
-      StoreMetric(.counter, "larder_hits_total", "Reads that found a value, by where it was.") {
-        [
-          Sample(labels: [Label("tier", "memory")], value: $0.memoryHits),
-          Sample(labels: [Label("tier", "store")], value: $0.storeHits),
-        ]
-      },
-      StoreMetric(
-        .counter, "larder_negative_hits_total", "Reads that found that a key has no value."
-      ) { $0.negativeHits },
-      StoreMetric(.counter, "larder_misses_total", "Reads that found nothing.") { $0.misses },
-      StoreMetric(.counter, "larder_sets_total", "Entries written.") { $0.sets },
-      StoreMetric(.counter, "larder_removals_total", "Entries removed by callers.") { $0.removals },
-      StoreMetric(.counter, "larder_evictions_total", "Entries removed to keep to the budget.") {
-        $0.evictions
-      },
-      StoreMetric(.counter, "larder_expirations_total", "Entries removed when their time was over.")
-      {
-        $0.expirations
-      },
-      StoreMetric(.counter, "larder_damaged_entries_total", "Entries found damaged.") {
-        $0.damagedEntries
-      },
-      StoreMetric(.counter, "larder_commits_total", "Transactions committed.") { $0.commits },
-      StoreMetric(.counter, "larder_computations_total", "Values computed under single flight.") {
-        $0.computations
-      },
-      StoreMetric(
-        .counter, "larder_refused_fills_total",
-        "Computed values not stored, because the key was written meanwhile."
-      ) { $0.rejectedFills },
-      StoreMetric(
-        .gauge, "larder_entries", "Stored entries, expired ones that were not removed yet included."
-      ) { $0.entries },
-      StoreMetric(
-        .gauge, "larder_expired_entries",
-        "Stored entries that have expired and were not removed yet, at most 100,000."
-      ) { $0.expiredEntries },
-      StoreMetric(.gauge, "larder_pinned_entries", "Entries that are never evicted.") {
-        $0.pinnedEntries
-      },
-      StoreMetric(
-        .gauge, "larder_pinned_bytes", "What the pinned entries count against the budget."
-      ) {
-        $0.pinnedBytes
-      },
-      StoreMetric(.gauge, "larder_negative_entries", "Entries that say that a key has no value.") {
-        $0.negativeEntries
-      },
-      StoreMetric(
-        .gauge, "larder_negative_bytes", "What the negative entries count against the budget."
-      ) { $0.negativeBytes },
-      StoreMetric(
-        .gauge, "larder_stored_bytes", "What the stored entries count against the budget."
-      ) { $0.bytes },
-      StoreMetric(
-        .gauge, "larder_object_bytes", "What the stored objects count against the budget."
-      ) { $0.objectBytes },
-      StoreMetric(
-        .gauge, "larder_budget_bytes",
-        "The most entries and objects may take; absent without a budget."
-      ) { $0.budget },
-      StoreMetric(.gauge, "larder_file_bytes", "The size of the data file.") { $0.fileBytes },
-      StoreMetric(.gauge, "larder_namespace_entries", "Stored entries of a namespace.") {
-        $0.namespaces.map {
-          Sample(labels: [Label("namespace", $0.name)], value: $0.entries)
-        }
-      },
-      StoreMetric(.gauge, "larder_namespace_bytes", "What a namespace counts against the budget.") {
-        $0.namespaces.map {
-          Sample(labels: [Label("namespace", $0.name)], value: $0.bytes)
-        }
-      },
-      StoreMetric(.gauge, "larder_reader_slots", "Reader slots of the database in use.") {
-        $0.readers
-      },
-      StoreMetric(.gauge, "larder_reader_slots_limit", "Reader slots of the database.") {
-        $0.maximumReaders
-      },
-      StoreMetric(
-        .gauge, "larder_oldest_reader_commits",
-        "Commits since the snapshot of the oldest reader; 0 without one."
-      ) { $0.oldestReader?.transactionsBehind ?? 0 },
-      StoreMetric(.gauge, "larder_processes", "Processes that have the store open.") {
-        $0.processes.count
-      },
-      StoreMetric(
-        .gauge, "larder_generation",
-        "The number of the store's files; it grows when they are replaced."
-      ) { Int(clamping: $0.generation) },
-      StoreMetric(
-        .gauge, "larder_sync_interval_milliseconds",
-        "How often a relaxed store is brought to the disk while it is written to; absent for others."
-      ) { $0.syncInterval.map { Int(clamping: $0.milliseconds) } },
-      StoreMetric(
-        .gauge, "larder_unsynced_commits",
-        "Commits of a relaxed store that are not on the disk yet; absent for others."
-      ) { $0.unsyncedCommits },
-      StoreMetric(
-        .gauge, "larder_pending_writes",
-        "Writes behind of this process that are not committed yet.",
-        isOfProcess: true
-      ) { $0.pendingWrites },
-    ] + remote
+  package static let all: [StoreMetric] = ofStores + ofRemotes
+
+  private static let ofStores: [StoreMetric] = [
+    StoreMetric(.counter, "larder_hits_total", "Reads that found a value, by where it was.") {
+      [
+        Sample(labels: [Label("tier", "memory")], value: $0.memoryHits),
+        Sample(labels: [Label("tier", "store")], value: $0.storeHits),
+      ]
+    },
+    StoreMetric(
+      .counter, "larder_negative_hits_total", "Reads that found that a key has no value."
+    ) { $0.negativeHits },
+    StoreMetric(.counter, "larder_misses_total", "Reads that found nothing.") { $0.misses },
+    StoreMetric(.counter, "larder_sets_total", "Entries written.") { $0.sets },
+    StoreMetric(.counter, "larder_removals_total", "Entries removed by callers.") { $0.removals },
+    StoreMetric(.counter, "larder_evictions_total", "Entries removed to keep to the budget.") {
+      $0.evictions
+    },
+    StoreMetric(.counter, "larder_expirations_total", "Entries removed when their time was over.") {
+      $0.expirations
+    },
+    StoreMetric(.counter, "larder_damaged_entries_total", "Entries found damaged.") {
+      $0.damagedEntries
+    },
+    StoreMetric(.counter, "larder_commits_total", "Transactions committed.") { $0.commits },
+    StoreMetric(.counter, "larder_computations_total", "Values computed under single flight.") {
+      $0.computations
+    },
+    StoreMetric(
+      .counter, "larder_refused_fills_total",
+      "Computed values not stored, because the key was written meanwhile."
+    ) { $0.rejectedFills },
+    StoreMetric(
+      .gauge, "larder_entries", "Stored entries, expired ones that were not removed yet included."
+    ) { $0.entries },
+    StoreMetric(
+      .gauge, "larder_expired_entries",
+      "Stored entries that have expired and were not removed yet, at most 100,000."
+    ) { $0.expiredEntries },
+    StoreMetric(.gauge, "larder_pinned_entries", "Entries that are never evicted.") {
+      $0.pinnedEntries
+    },
+    StoreMetric(
+      .gauge, "larder_pinned_bytes", "What the pinned entries count against the budget."
+    ) {
+      $0.pinnedBytes
+    },
+    StoreMetric(.gauge, "larder_negative_entries", "Entries that say that a key has no value.") {
+      $0.negativeEntries
+    },
+    StoreMetric(
+      .gauge, "larder_negative_bytes", "What the negative entries count against the budget."
+    ) { $0.negativeBytes },
+    StoreMetric(
+      .gauge, "larder_stored_bytes", "What the stored entries count against the budget."
+    ) { $0.bytes },
+    StoreMetric(
+      .gauge, "larder_object_bytes", "What the stored objects count against the budget."
+    ) { $0.objectBytes },
+    StoreMetric(
+      .gauge, "larder_budget_bytes",
+      "The most entries and objects may take; absent without a budget."
+    ) { $0.budget },
+    StoreMetric(.gauge, "larder_file_bytes", "The size of the data file.") { $0.fileBytes },
+    StoreMetric(.gauge, "larder_namespace_entries", "Stored entries of a namespace.") {
+      $0.namespaces.map {
+        Sample(labels: [Label("namespace", $0.name)], value: $0.entries)
+      }
+    },
+    StoreMetric(.gauge, "larder_namespace_bytes", "What a namespace counts against the budget.") {
+      $0.namespaces.map {
+        Sample(labels: [Label("namespace", $0.name)], value: $0.bytes)
+      }
+    },
+    StoreMetric(.gauge, "larder_reader_slots", "Reader slots of the database in use.") {
+      $0.readers
+    },
+    StoreMetric(.gauge, "larder_reader_slots_limit", "Reader slots of the database.") {
+      $0.maximumReaders
+    },
+    StoreMetric(
+      .gauge, "larder_oldest_reader_commits",
+      "Commits since the snapshot of the oldest reader; 0 without one."
+    ) { $0.oldestReader?.transactionsBehind ?? 0 },
+    StoreMetric(.gauge, "larder_processes", "Processes that have the store open.") {
+      $0.processes.count
+    },
+    StoreMetric(
+      .gauge, "larder_generation",
+      "The number of the store's files; it grows when they are replaced."
+    ) { Int(clamping: $0.generation) },
+    StoreMetric(
+      .gauge, "larder_sync_interval_milliseconds",
+      "How often a relaxed store is brought to the disk while it is written to; absent for others."
+    ) { $0.syncInterval.map { Int(clamping: $0.milliseconds) } },
+    StoreMetric(
+      .gauge, "larder_unsynced_commits",
+      "Commits of a relaxed store that are not on the disk yet; absent for others."
+    ) { $0.unsyncedCommits },
+    StoreMetric(
+      .gauge, "larder_pending_writes",
+      "Writes behind of this process that are not committed yet.",
+      isOfProcess: true
+    ) { $0.pendingWrites },
+  ]
 
   /// Those of caches with a remote server, with a sample for each server.
-  private static let remote: [StoreMetric] = [
+  private static let ofRemotes: [StoreMetric] = [
     StoreMetric(
       .counter, "larder_remote_reads_total",
       "Reads for which the server was needed: it had a value, none, or confirmed that of the host; or "
