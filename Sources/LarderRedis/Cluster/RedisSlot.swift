@@ -31,9 +31,9 @@ extension RedisCommand {
   /// The key by which a cluster finds the server of the command.
   var key: [UInt8]? {
     let index =
-      switch String(decoding: words[0], as: UTF8.self).uppercased() {
+      switch String(decoding: word(0), as: UTF8.self).uppercased() {
       case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO":
-        words.count > 2 && words[2] != [UInt8(ascii: "0")] ? 3 : 0
+        count > 2 && word(2) != [UInt8(ascii: "0")] ? 3 : 0
       case "OBJECT", "MEMORY", "BITOP", "XINFO", "XGROUP", "DEBUG": 2
       case "PING", "ECHO", "TIME", "INFO", "CLIENT", "CLUSTER", "CONFIG", "SCRIPT", "FUNCTION",
         "ACL",
@@ -42,12 +42,12 @@ extension RedisCommand {
         0
       default: 1
       }
-    return index > 0 && index < words.count ? words[index] : nil
+    return index > 0 && index < count ? word(index) : nil
   }
 
   /// Whether the command waits for the writes that were sent before it on the same connection.
   var waitsForReplicas: Bool {
-    let name = String(decoding: words[0], as: UTF8.self).uppercased()
+    let name = String(decoding: word(0), as: UTF8.self).uppercased()
     return name == "WAIT"
   }
 }

@@ -23,15 +23,17 @@ internal import Synchronization
 public final class RedisConnection: RedisSender {
   private let channel: any Channel
   private let handler: NIOLoopBound<RedisChannelHandler>
+  private let pipeline: RedisPipeline
+  private let requests = Atomic<UInt64>(0)
   /// The options, with the address of the server, also if sentinels have named it.
   public let configuration: RedisConfiguration
 
   private init(
-    _ channel: any Channel, _ handler: NIOLoopBound<RedisChannelHandler>,
+    _ channel: any Channel, _ created: (NIOLoopBound<RedisChannelHandler>, RedisPipeline),
     _ configuration: RedisConfiguration
   ) {
     self.channel = channel
-    self.handler = handler
+    (handler, pipeline) = created
     self.configuration = configuration
   }
 
@@ -94,10 +96,13 @@ public final class RedisConnection: RedisSender {
           if let (tls, context) = secure {
             try operations.addHandler(tls.handler(context, configuration.address))
           }
-          let handler = RedisChannelHandler(configuration, onPush: onPush)
+          let pipeline = RedisPipeline(configuration)
+          let handler = RedisChannelHandler(configuration, pipeline, onPush: onPush)
           created.handlers.withLock {
             // Of several addresses, each has a channel.
-            $0[ObjectIdentifier(channel)] = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+            $0[ObjectIdentifier(channel)] = (
+              NIOLoopBound(handler, eventLoop: channel.eventLoop), pipeline
+            )
           }
           try operations.addHandler(handler)
         }
@@ -110,13 +115,14 @@ public final class RedisConnection: RedisSender {
       channel = try await bootstrap.connect(unixDomainSocketPath: path).get()
     case .sentinels, .cluster: throw ChannelError.operationUnsupported
     }
-    let handler = created.handlers.withLock { $0[ObjectIdentifier(channel)]! }
-    return RedisConnection(channel, handler, configuration)
+    let parts = created.handlers.withLock { $0[ObjectIdentifier(channel)]! }
+    return RedisConnection(channel, parts, configuration)
   }
 
-  /// The handler of the channel, with the reason of the end of a closed one.
+  /// The handlers of channels, with the commands that they read the replies to.
   private final class Created: Sendable {
-    let handlers = Mutex<[ObjectIdentifier: NIOLoopBound<RedisChannelHandler>]>([:])
+    let handlers = Mutex<[ObjectIdentifier: (NIOLoopBound<RedisChannelHandler>, RedisPipeline)]>(
+      [:])
   }
 
   /// Chooses RESP3, the user and the database.
@@ -186,19 +192,19 @@ public final class RedisConnection: RedisSender {
   ) async throws -> [RedisValue] {
     if commands.isEmpty { return [] }
     try Task.checkCancellation()
-    var buffer = channel.allocator.buffer(capacity: commands.reduce(0) { $0 + $1.size })
-    for command in commands { command.write(to: &buffer) }
-    let (bytes, count) = (buffer, commands.count)
+    let id = requests.wrappingAdd(1, ordering: .relaxed).newValue
+    let bytes = commands.count == 1 ? commands[0].bytes : commands.flatMap { $0.bytes }
     let limit = TimeAmount(timeout ?? configuration.timeout)
-    let loop = channel.eventLoop
-    let promise = loop.makePromise(of: [RedisValue].self)
-    let handler = handler
-    let id = NIOLoopBoundBox<UInt64>.makeBoxSendingValue(0, eventLoop: loop)
-    loop.execute { id.value = handler.value.send(bytes, count: count, within: limit, promise) }
     return try await withTaskCancellationHandler {
-      try await promise.futureResult.get()
+      try await withCheckedThrowingContinuation { caller in
+        pipeline.send(
+          bytes, commands: commands.count, within: limit, id: id, caller, on: channel
+        ) { [handler] in handler.value.watch() }
+        // The cancellation handler may have run before.
+        if Task.isCancelled { pipeline.abandon(id, CancellationError()) }
+      }
     } onCancel: {
-      loop.execute { handler.value.abandon(id.value, CancellationError()) }
+      pipeline.abandon(id, CancellationError())
     }
   }
 

@@ -84,8 +84,8 @@ package struct RESPDecoder {
         announced = nil
         value = try string(kind, bytes)
       } else {
-        guard let line = try line(&buffer) else { return nil }
-        value = try begin(line)
+        guard let length = try lineLength(buffer) else { return nil }
+        value = try begin(&buffer, length: length)
       }
       guard let value, let message = deliver(value) else { continue }
       used = 0
@@ -97,34 +97,70 @@ package struct RESPDecoder {
 
   private static let lineEnd: UInt16 = 0x0D0A
 
-  private mutating func line(_ buffer: inout ByteBuffer) throws(Violation) -> [UInt8]? {
-    let view = buffer.readableBytesView
-    let start = view.startIndex + searched
-    guard let end = view[start...].firstIndex(of: 0x0A) else {
-      searched = view.count
+  /// Finds the end of the next line.
+  ///
+  /// - Returns: The number of its bytes with their end; `nil` if it has not come.
+  private mutating func lineLength(_ buffer: ByteBuffer) throws(Violation) -> Int? {
+    let bytes = buffer.readableBytesUInt8Span
+    var end = searched
+    while end < bytes.count, bytes[end] != 0x0A { end += 1 }
+    guard end < bytes.count else {
+      searched = end
       if searched > limits.line {
         throw Violation(reason: "a line has more than \(limits.line) bytes")
       }
       return nil
     }
     searched = 0
-    let length = end - view.startIndex + 1
-    guard length >= 3, length <= limits.line, let line = buffer.readBytes(length: length),
-      line[length - 2] == 0x0D
-    else { throw Violation(reason: "a line is empty, too long, or does not end with CR LF") }
-    return line.dropLast(2)
+    guard end >= 2, end < limits.line, bytes[end - 1] == 0x0D else {
+      throw Violation(reason: "a line is empty, too long, or does not end with CR LF")
+    }
+    return end + 1
   }
 
   /// Decodes a line.
   ///
   /// - Returns: The value, or `nil` if it has parts that follow.
-  private mutating func begin(_ line: [UInt8]) throws(Violation) -> RedisValue? {
+  private mutating func begin(
+    _ buffer: inout ByteBuffer, length: Int
+  ) throws(Violation) -> RedisValue? {
     try use(32)
-    let rest = line[1...]
-    switch line[0] {
-    case UInt8(ascii: "+"): return .bytes(Array(rest))
+    let kind = buffer.readableBytesUInt8Span[0]
+    // Most lines are numbers, and are read where they are.
+    let number = Self.integer(buffer.readableBytesUInt8Span.extracting(1..<(length - 2)))
+    buffer.moveReaderIndex(forwardBy: 1)
+    switch kind {
+    case UInt8(ascii: ":"), UInt8(ascii: "$"), UInt8(ascii: "!"), UInt8(ascii: "="),
+      UInt8(ascii: "*"), UInt8(ascii: "~"), UInt8(ascii: ">"), UInt8(ascii: "%"),
+      UInt8(ascii: "|"):
+      guard let number else { throw Violation(reason: "an integer is no number of 64 bits") }
+      buffer.moveReaderIndex(forwardBy: length - 1)
+      return try begin(kind, number)
+    default:
+      let rest = buffer.readBytes(length: length - 3) ?? []
+      buffer.moveReaderIndex(forwardBy: 2)
+      return try scalar(kind, rest)
+    }
+  }
+
+  private mutating func begin(_ kind: UInt8, _ number: Int) throws(Violation) -> RedisValue? {
+    switch kind {
+    case UInt8(ascii: ":"): .integer(number)
+    case UInt8(ascii: "$"): try announce(.string, number)
+    case UInt8(ascii: "!"): try announce(.error, number)
+    case UInt8(ascii: "="): try announce(.verbatim, number)
+    case UInt8(ascii: "*"): try begin(.array, number)
+    case UInt8(ascii: "~"): try begin(.set, number)
+    case UInt8(ascii: ">"): try begin(.push, number)
+    case UInt8(ascii: "%"): try begin(.map, number)
+    default: try begin(.attributes, number)
+    }
+  }
+
+  private func scalar(_ kind: UInt8, _ rest: [UInt8]) throws(Violation) -> RedisValue {
+    switch kind {
+    case UInt8(ascii: "+"): return .bytes(rest)
     case UInt8(ascii: "-"): return .error(RedisReplyError(String(decoding: rest, as: UTF8.self)))
-    case UInt8(ascii: ":"): return .integer(try integer(rest))
     case UInt8(ascii: ","): return .double(try double(rest))
     case UInt8(ascii: "("): return .bigNumber(try bigNumber(rest))
     case UInt8(ascii: "#"):
@@ -135,15 +171,7 @@ package struct RESPDecoder {
     case UInt8(ascii: "_"):
       guard rest.isEmpty else { throw Violation(reason: "a null has a value") }
       return .null
-    case UInt8(ascii: "$"): return try announce(.string, rest)
-    case UInt8(ascii: "!"): return try announce(.error, rest)
-    case UInt8(ascii: "="): return try announce(.verbatim, rest)
-    case UInt8(ascii: "*"): return try begin(.array, rest)
-    case UInt8(ascii: "~"): return try begin(.set, rest)
-    case UInt8(ascii: ">"): return try begin(.push, rest)
-    case UInt8(ascii: "%"): return try begin(.map, rest)
-    case UInt8(ascii: "|"): return try begin(.attributes, rest)
-    default: throw Violation(reason: "no value begins with byte \(line[0])")
+    default: throw Violation(reason: "no value begins with byte \(kind)")
     }
   }
 
@@ -156,15 +184,27 @@ package struct RESPDecoder {
 
   // MARK: Scalars
 
-  private func integer(_ digits: ArraySlice<UInt8>) throws(Violation) -> Int {
-    let text = String(decoding: digits, as: UTF8.self)
-    guard digits.first != UInt8(ascii: "+"), let value = Int(text) else {
-      throw Violation(reason: "an integer is no number of 64 bits")
+  /// Reads a decimal number; `nil` if the bytes are none of 64 bits.
+  private static func integer(_ digits: Span<UInt8>) -> Int? {
+    let isNegative = digits.count > 1 && digits[0] == UInt8(ascii: "-")
+    var index = isNegative ? 1 : 0
+    if index == digits.count { return nil }
+    var value = 0
+    while index < digits.count {
+      let digit = Int(digits[index]) - 0x30
+      guard (0...9).contains(digit) else { return nil }
+      // Downwards, because the smallest number has no positive counterpart.
+      let (product, isTooSmall) = value.multipliedReportingOverflow(by: 10)
+      let (difference, isSmaller) = product.subtractingReportingOverflow(digit)
+      if isTooSmall || isSmaller { return nil }
+      value = difference
+      index += 1
     }
-    return value
+    if isNegative { return value }
+    return value == .min ? nil : -value
   }
 
-  private func double(_ digits: ArraySlice<UInt8>) throws(Violation) -> Double {
+  private func double(_ digits: [UInt8]) throws(Violation) -> Double {
     let text = String(decoding: digits, as: UTF8.self)
     switch text {
     case "inf": return .infinity
@@ -180,8 +220,8 @@ package struct RESPDecoder {
     }
   }
 
-  private func bigNumber(_ digits: ArraySlice<UInt8>) throws(Violation) -> String {
-    let number = digits.first == UInt8(ascii: "-") ? digits.dropFirst() : digits
+  private func bigNumber(_ digits: [UInt8]) throws(Violation) -> String {
+    let number = digits.first == UInt8(ascii: "-") ? digits.dropFirst() : digits[...]
     guard !number.isEmpty, number.allSatisfy({ (0x30...0x39).contains($0) }) else {
       throw Violation(reason: "a big number has other characters than digits")
     }
@@ -191,9 +231,8 @@ package struct RESPDecoder {
   // MARK: Strings
 
   private mutating func announce(
-    _ kind: StringKind, _ digits: ArraySlice<UInt8>
+    _ kind: StringKind, _ length: Int
   ) throws(Violation) -> RedisValue? {
-    let length = try integer(digits)
     if length == -1, kind == .string { return .null }
     guard (0...limits.string).contains(length) else {
       throw Violation(reason: "a string has \(length) bytes; at most \(limits.string) are read")
@@ -218,9 +257,8 @@ package struct RESPDecoder {
   // MARK: Aggregates
 
   private mutating func begin(
-    _ kind: Kind, _ digits: ArraySlice<UInt8>
+    _ kind: Kind, _ count: Int
   ) throws(Violation) -> RedisValue? {
-    let count = try integer(digits)
     if count == -1, kind == .array { return .null }
     guard (0...limits.elements).contains(count) else {
       throw Violation(
@@ -234,7 +272,9 @@ package struct RESPDecoder {
     guard open.count < limits.depth else {
       throw Violation(reason: "aggregates are nested more than \(limits.depth) deep")
     }
-    open.append(Aggregate(kind: kind, missing: parts, values: []))
+    var aggregate = Aggregate(kind: kind, missing: parts, values: [])
+    aggregate.values.reserveCapacity(min(parts, 128))
+    open.append(aggregate)
     return nil
   }
 

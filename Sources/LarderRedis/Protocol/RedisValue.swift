@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A value of RESP3, the protocol of Redis and Valkey.
-public indirect enum RedisValue: Sendable, Hashable {
+public enum RedisValue: Sendable, Hashable {
   /// No value.
   case null
   /// An integer of 64 bits.

@@ -1,0 +1,171 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import NIOCore
+internal import Synchronization
+
+// SENDING AND RECEIVING
+//
+// Replies have no names: the server sends them in the order of the commands. So the order of `pending` must be
+// the order of the bytes on the connection, and both change under one lock.
+//
+// The thread of a caller sends its commands itself, if the socket takes them at once; the thread of the
+// connection need not wake up for that. What the socket does not take goes through the channel, as all
+// commands do until the channel has sent it (`queued`), and all those of a connection with TLS.
+
+/// The commands of a connection that have no reply yet.
+final class RedisPipeline: Sendable {
+  typealias Continuation = CheckedContinuation<[RedisValue], any Error>
+
+  /// Commands that were sent together.
+  private struct Request {
+    let id: UInt64
+    let commands: Int
+    let deadline: NIODeadline
+    let timeout: TimeAmount
+    /// The caller, unless it no longer waits. The replies are still read.
+    var caller: Continuation?
+  }
+
+  private struct State {
+    var pending = CircularBuffer<Request>()
+    var pendingCommands = 0
+    /// The replies to the first request.
+    var replies: [RedisValue] = []
+    /// The error of requests from now on, after the end.
+    var failure: RedisError?
+    var writer: SocketWriter?
+    /// The writes that the channel has not finished.
+    var queued = 0
+    /// Whether the deadlines are watched.
+    var isWatched = false
+  }
+
+  private let server: String
+  private let limit: Int
+  private let state = Mutex(State())
+
+  init(_ configuration: RedisConfiguration) {
+    server = "\(configuration.address)"
+    limit = configuration.pendingLimit
+  }
+
+  /// Lets callers send by themselves.
+  func setWriter(_ writer: SocketWriter) { state.withLock { $0.writer = writer } }
+
+  // MARK: Sending
+
+  /// Sends commands.
+  ///
+  /// - Parameters:
+  ///   - id: The number of the request, for ``abandon(_:_:)``.
+  ///   - watch: A closure that begins to call ``expire()``.
+  func send(
+    _ bytes: [UInt8], commands: Int, within timeout: TimeAmount, id: UInt64,
+    _ caller: Continuation, on channel: any Channel, watch: @escaping @Sendable () -> Void
+  ) {
+    let error = state.withLock { state -> RedisError? in
+      if let failure = state.failure { return failure }
+      guard state.pendingCommands + commands <= limit else {
+        return RedisError(
+          .overloaded, server,
+          "\(state.pendingCommands) commands wait for an answer. Wait before sending more, or raise "
+            + "pendingLimit.")
+      }
+      state.pending.append(
+        Request(
+          id: id, commands: commands, deadline: .now() + timeout, timeout: timeout, caller: caller))
+      state.pendingCommands += commands
+      if !state.isWatched {
+        state.isWatched = true
+        channel.eventLoop.execute(watch)
+      }
+      let sent = state.queued == 0 ? state.writer?.send(bytes) ?? 0 : 0
+      if sent < bytes.count {
+        state.queued += 1
+        channel.eventLoop.execute { [self] in
+          channel.writeAndFlush(ByteBuffer(bytes: bytes[sent...])).whenComplete { _ in
+            self.state.withLock { $0.queued -= 1 }
+          }
+        }
+      }
+      return nil
+    }
+    if let error { caller.resume(throwing: error) }
+  }
+
+  // MARK: The ends of requests
+
+  /// Adds a reply.
+  ///
+  /// - Returns: Whether a request waited for it.
+  func take(_ reply: RedisValue) -> Bool {
+    let (isWanted, caller, replies) = state.withLock {
+      state -> (Bool, Continuation?, [RedisValue]) in
+      guard let first = state.pending.first else { return (false, nil, []) }
+      state.pendingCommands -= 1
+      state.replies.append(reply)
+      guard state.replies.count == first.commands else { return (true, nil, []) }
+      state.pending.removeFirst()
+      let replies = state.replies
+      state.replies = []
+      return (true, first.caller, replies)
+    }
+    caller?.resume(returning: replies)
+    return isWanted
+  }
+
+  /// Fails a request whose caller no longer waits.
+  func abandon(_ id: UInt64, _ error: any Error) {
+    let caller = state.withLock { state -> Continuation? in
+      guard let index = state.pending.firstIndex(where: { $0.id == id }) else { return nil }
+      defer { state.pending[index].caller = nil }
+      return state.pending[index].caller
+    }
+    caller?.resume(throwing: error)
+  }
+
+  /// Fails the requests whose time is over.
+  ///
+  /// - Returns: The time limit of one of them, and whether there are others.
+  func expire(_ error: (TimeAmount) -> RedisError) -> (expired: TimeAmount?, continues: Bool) {
+    let now = NIODeadline.now()
+    let (late, continues) = state.withLock { state in
+      var late: [(Continuation, TimeAmount)] = []
+      for index in state.pending.indices where state.pending[index].deadline <= now {
+        if let caller = state.pending[index].caller {
+          late.append((caller, state.pending[index].timeout))
+          state.pending[index].caller = nil
+        }
+      }
+      state.isWatched = !state.pending.isEmpty
+      return (late, state.isWatched)
+    }
+    for (caller, timeout) in late { caller.resume(throwing: error(timeout)) }
+    return (late.first?.1, continues)
+  }
+
+  /// Refuses requests from now on.
+  func refuse(_ error: RedisError) {
+    state.withLock { state in if state.failure == nil { state.failure = error } }
+  }
+
+  /// Fails all requests after the end of the connection.
+  func end() {
+    let (callers, error, writer) = state.withLock { state in
+      defer {
+        (state.pending, state.pendingCommands, state.replies) = (CircularBuffer(), 0, [])
+        state.writer = nil
+      }
+      return (state.pending.compactMap { $0.caller }, state.failure, state.writer)
+    }
+    // The server would otherwise wait for the second descriptor.
+    writer?.shutDown()
+    for caller in callers { caller.resume(throwing: error ?? CancellationError()) }
+  }
+
+  /// The error of requests from now on, if there is one.
+  var failure: RedisError? { state.withLock { $0.failure } }
+}
