@@ -12,7 +12,11 @@ final class BackgroundThread: Sendable {
   private let work = Event()
   private let ended = Event()
   private let isRunning = Atomic<Bool>(false)
-  private let isAwake = Atomic<Bool>(false)
+  private let state = Atomic<UInt8>(asleep)
+  private static let asleep: UInt8 = 0
+  /// Sleeps for a short time, and looks for patient work then.
+  private static let lingering: UInt8 = 1
+  private static let awake: UInt8 = 2
   private let token = Atomic<UInt64>(0)
 
   var hasStarted: Bool { isRunning.load(ordering: .acquiring) }
@@ -54,16 +58,24 @@ final class BackgroundThread: Sendable {
   }
 
   /// Wakes the thread unless it is about to run. Costs one system call per idle period.
-  func wake() {
-    guard !isAwake.load(ordering: .relaxed) else { return }
-    if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { wakeAnyway() }
+  ///
+  /// - Parameter isPatient: Whether the work may wait while the thread lingers.
+  func wake(isPatient: Bool = false) {
+    let present = state.load(ordering: .relaxed)
+    if present == Self.awake || isPatient && present == Self.lingering { return }
+    let old = state.exchange(Self.awake, ordering: .acquiringAndReleasing)
+    if old != Self.awake { wakeAnyway() }
   }
 
   func wakeAnyway() { work.set() }
 
-  /// Makes later calls of ``wake()`` wake the thread. The thread calls this before its last check
+  /// Makes later calls of ``wake(isPatient:)`` wake the thread. The thread calls this before its last check
   /// for work.
-  func rest() { isAwake.store(false, ordering: .sequentiallyConsistent) }
+  ///
+  /// - Parameter isShort: Whether patient work waits for the next turn, which comes soon.
+  func rest(isShort: Bool = false) {
+    state.store(isShort ? Self.lingering : Self.asleep, ordering: .sequentiallyConsistent)
+  }
 
   /// Ends the thread and waits for its end. On the thread itself it does not wait: the thread ends
   /// when the current turn returns.

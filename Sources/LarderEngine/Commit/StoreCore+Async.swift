@@ -22,18 +22,20 @@ extension StoreCore {
 
   /// Queues a write request for the store's thread.
   ///
-  /// - Parameter completion: A closure that is called once, when the request is committed or has
-  ///   failed. After `writeTimeout` the request has failed. It runs on the calling thread or on one
-  ///   that must not block.
+  /// - Parameters:
+  ///   - isPatient: Whether it may wait for a millisecond, so that it is committed together with others.
+  ///   - completion: A closure that is called once, when the request is committed or has
+  ///     failed. After `writeTimeout` the request has failed. It runs on the calling thread or on one
+  ///     that must not block.
   package func submit(
-    _ kind: WriteRequest.Kind, space: NamespaceHandle?, key: EncodedKey,
+    _ kind: WriteRequest.Kind, space: NamespaceHandle?, key: EncodedKey, isPatient: Bool = false,
     completion: @escaping @Sendable (WriteRequest.Result) -> Void
   ) {
     let outcome = TimedOutcome(completion)
     let record = WriteRequest(
       kind, space: space, key: key, deadline: Clocks.deadline(after: options.writeTimeout)
     ) { outcome.finish($0) }
-    do throws(StoreError) { try enqueueWriteBehind(record) } catch {
+    do throws(StoreError) { try enqueueWriteBehind(record, isPatient: isPatient) } catch {
       return outcome.finish(.failed(error))
     }
     watch(record, outcome, rounds: 3)

@@ -85,7 +85,11 @@ extension StoreCore {
 
   /// Queues a write request for the store's thread and returns at once. Blocks only while the
   /// write-behind queue is full.
-  package func enqueueWriteBehind(_ record: WriteRequest) throws(StoreError) {
+  ///
+  /// - Parameter isPatient: Whether it may wait for a millisecond in the queue.
+  package func enqueueWriteBehind(
+    _ record: WriteRequest, isPatient: Bool = false
+  ) throws(StoreError) {
     let generation = try checkCaller()
     try check(record, generation)
     if let monitors { record.setOrigin(monitors.origin()) }
@@ -136,7 +140,7 @@ extension StoreCore {
       return
     }
     if now !== generation { queue.rehash(in: now) }
-    worker.wake(self)
+    worker.wake(self, isPatient: isPatient)
   }
 
   /// Throws ``StoreError/Code/insideTransaction`` on the thread that has the writer lock of this process:

@@ -14,16 +14,25 @@ internal import Synchronization
 final class StoreWorker: Sendable {
   private let thread = BackgroundThread()
 
+  /// Whether patient work came since the last turn.
+  private let hasPatientWork = Atomic<Bool>(false)
+
   static let tickNanoseconds: UInt64 = 1_000_000_000
+  /// The time for which patient work is collected after the first piece of it.
+  static let lingerNanoseconds: UInt64 = 200_000
   static let readerCheckMilliseconds: Int64 = 5000
 
   var hasStarted: Bool { thread.hasStarted }
   var isCurrentThread: Bool { thread.isCurrent }
 
   /// Wakes the thread for the queue, and starts it if necessary.
-  func wake(_ core: StoreCore) {
+  ///
+  /// - Parameter isPatient: Whether the work may wait for a millisecond, so that it is committed together with
+  ///   other work, and most of it wakes no thread.
+  func wake(_ core: StoreCore, isPatient: Bool = false) {
     start(core)
-    thread.wake()
+    if isPatient { hasPatientWork.store(true, ordering: .sequentiallyConsistent) }
+    thread.wake(isPatient: isPatient)
   }
 
   /// Starts the thread for its ticks.
@@ -32,12 +41,13 @@ final class StoreWorker: Sendable {
     do {
       // Strong on purpose: `stop()` ends the thread before the core is released, and a weak
       // reference would make every retain of the core take the slow path.
-      try thread.start(after: Self.tickNanoseconds) { [core, thread] in
-        thread.rest()
+      try thread.start(after: Self.tickNanoseconds) { [self, core, thread] in
+        let lingers = hasPatientWork.exchange(false, ordering: .sequentiallyConsistent)
+        thread.rest(isShort: lingers)
         core.leadIfNeeded()
         core.checkGrowth()
         core.tick()
-        return Self.tickNanoseconds
+        return lingers ? Self.lingerNanoseconds : Self.tickNanoseconds
       }
     } catch {
       core.report(StoreError(error, during: "start the store's thread"))
