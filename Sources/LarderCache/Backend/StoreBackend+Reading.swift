@@ -12,7 +12,12 @@ extension StoreBackend {
   }
 
   func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
-    let place = try open("get", key)
+    try find(key, read, at: open("get", key))
+  }
+
+  func find(
+    _ key: Key, _ read: KeyRead, at place: StoreKey
+  ) throws -> KeyState<LoadedValue<Value>> {
     if let request = place.pendingWrite, let pending = try pending(request, key, place) {
       if pending == nil, !read.isRepeated { place.core.countMiss() }
       return pending.map { .value($0) } ?? .unknown

@@ -18,7 +18,7 @@ extension RemoteBackend {
     _ key: Key
   ) async throws -> (value: VersionedValue<Value>, entry: RemoteEntry?) {
     let place = try place("get", key)
-    guard let entry = try await service.read([remoteKey(place.store.encoded)])[0], !entry.isAbsent
+    guard let entry = try await service.read([place.remote])[0], !entry.isAbsent
     else { return (VersionedValue(value: nil, version: .absent), nil) }
     let value = try context.decode(entry.payload, codec: entry.codec, of: key)
     return (
@@ -53,10 +53,10 @@ extension RemoteBackend {
   ) async throws -> Bool {
     let place = try place("set", key)
     place.noteChange()
-    let fence = fence(place)
+    let fence = copies.fence(place)
     let isReplaced: Bool
     do {
-      let remote = remoteKey(place.store.encoded)
+      let remote = place.remote
       var isDone = try await service.replace(
         remote, ifVersion: version.commitVersion, with: prepared?.write)
       // A value whose tag was removed is there, and is no value.
@@ -69,7 +69,7 @@ extension RemoteBackend {
       isReplaced = isDone
     } catch {
       place.record.count(.failures)
-      await forget([place.store.encoded])
+      await copies.forget([place.store.encoded])
       throw error
     }
     if let prepared, isReplaced {
@@ -77,7 +77,7 @@ extension RemoteBackend {
       await keep([(prepared, fence)])
     } else {
       // Removed, or the server has another value than the caller has read.
-      try await removeLocally([place.store.encoded])
+      try await copies.remove([place.store.encoded])
     }
     return isReplaced
   }

@@ -51,12 +51,12 @@ extension RemoteBackend {
   ) async throws -> Value? {
     let token = UInt64.random(in: 1...UInt64.max)
     let end = ContinuousClock.now.advanced(by: context.options.computeTimeout)
-    let remote = remoteKey(EncodedKey(key))
+    let remote = RemoteKey(context.namespace, EncodedKey(key))
     // A value that has not expired is computed early; the server has the same one.
     let isEarly = computation.replacing.map { $0.expires > tier.now } ?? false
     while true {
       if !isEarly,
-        let result = computation.stored(try await asking { try await fetch([key])[0] }.map(\.value))
+        let result = computation.stored(try await asking { try await fetch(key) }.map(\.value))
       {
         return result
       }
@@ -74,7 +74,7 @@ extension RemoteBackend {
     defer { renewal.cancel() }
     // Between the answer above and the claim, another host may have stored its result.
     if !isEarly,
-      let result = computation.stored(try await asking { try await fetch([key])[0] }.map(\.value))
+      let result = computation.stored(try await asking { try await fetch(key) }.map(\.value))
     {
       _ = try? await service.complete(remote, token: token, nil)
       return result
@@ -112,8 +112,10 @@ extension RemoteBackend {
         0,
         lifetime: min(
           entry.version.lifetime ?? .max, Int64(clamping: limit.milliseconds)))
-      let (space, encoded, name) = (write.place.store.space, write.place.store.encoded, name)
-      let content = try self.content(entry, encoded, write.refresh)
+      let (space, encoded, name) = (
+        write.place.store.space, write.place.store.encoded, copies.name
+      )
+      let content = try copies.content(entry, encoded, write.refresh)
       flight.deliver(early: result)
       _ = try await write.place.store.core.submitAsync(
         .alter(bytes: entry.payload.count) { transaction in
@@ -145,7 +147,7 @@ extension RemoteBackend {
     _ content: ComputedContent<Value>, _ old: LoadedValue<Value>?, _ key: Key,
     _ claim: (token: UInt64, tags: RemoteTokens)
   ) async throws {
-    let remote = remoteKey(EncodedKey(key))
+    let remote = RemoteKey(context.namespace, EncodedKey(key))
     let write: PreparedWrite?
     do {
       write = try prepared(content, old, key)
@@ -153,7 +155,7 @@ extension RemoteBackend {
       _ = try? await service.complete(remote, token: claim.token, nil)
       throw error
     }
-    let fence = write.map { self.fence($0.place) }
+    let fence = write.map { copies.fence($0.place) }
     var completed = write?.write
     completed?.tokens = claim.tags
     let isStored = try await service.complete(remote, token: claim.token, completed)
@@ -185,9 +187,9 @@ extension RemoteBackend {
     of key: Key, atMost time: Duration, _ flight: Flight<Value?>
   ) async throws {
     let place = try place("compute", key)
-    let before = fence(place)
+    let before = copies.fence(place)
     let end = ContinuousClock.now.advanced(by: time)
-    while ContinuousClock.now < end, fence(place) == before {
+    while ContinuousClock.now < end, copies.fence(place) == before {
       await place.store.core.waitForNextCommit()
       try flights.checkInterest(in: flight, of: place.store.encoded, in: context.namespace)
     }

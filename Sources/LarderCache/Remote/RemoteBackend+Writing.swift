@@ -45,18 +45,18 @@ extension RemoteBackend {
   }
 
   func removeAsync(_ keys: some Sequence<Key>) async throws -> Int {
-    let places = try keys.map { try place("remove", $0) }
+    let places = try copies.places("remove", keys.map { EncodedKey($0) })
     for place in places { place.noteChange() }
     let encoded = places.map(\.store.encoded)
     let count: Int
     do {
-      count = try await service.remove(encoded.map(remoteKey), options.acknowledgement)
+      count = try await service.remove(places.map(\.remote), options.acknowledgement)
     } catch {
       places.first?.record.count(.failures)
-      await forget(encoded)
+      await copies.forget(encoded)
       throw error
     }
-    try await removeLocally(encoded)
+    try await copies.remove(encoded)
     return count
   }
 
@@ -80,7 +80,7 @@ extension RemoteBackend {
 
   /// A write that is ready to be sent.
   struct PreparedWrite: Sendable {
-    let place: Place
+    let place: RemoteCopies.Place
     let write: RemoteWrite
     var refresh: (kept: Int64, computeTime: UInt32) = (0, 0)
   }
@@ -109,28 +109,23 @@ extension RemoteBackend {
       version, codec: codec.rawValue, payload: payload, isAbsent: value == nil,
       tags: attributes.tags.reduce(into: []) { if !$0.contains($1) { $0.append($1) } })
     return PreparedWrite(
-      place: place, write: RemoteWrite(remoteKey(place.store.encoded), entry),
+      place: place, write: RemoteWrite(place.remote, entry),
       refresh: (attributes.kept, attributes.computeTime))
   }
 
   private func write(_ writes: [PreparedWrite]) async throws {
     for write in writes { write.place.noteChange() }
-    let fences = writes.map { fence($0.place) }
+    let fences = writes.map { copies.fence($0.place) }
     do {
       try await service.write(writes.map(\.write), options.acknowledgement)
     } catch {
       // Whether the server has the values is not known.
       writes.first?.place.record.count(.failures)
-      await forget(writes.map(\.place.store.encoded))
+      await copies.forget(writes.map(\.place.store.encoded))
       throw error
     }
     writes.first?.place.record.count(.writes, writes.count)
     await keep(zip(writes, fences).map { ($0, $1) })
-  }
-
-  /// Removes keys from the host of which it is not known what the server has.
-  func forget(_ keys: [EncodedKey]) async {
-    do { try await removeLocally(keys) } catch { report(error) }
   }
 
   /// Stores in the host what the server has acknowledged. If the server's message that the key has changed
@@ -138,15 +133,15 @@ extension RemoteBackend {
   func keep(_ writes: [(write: PreparedWrite, fence: RemoteFence)]) async {
     do {
       let fills = try writes.map { write, fence in
-        Fill(
+        RemoteCopies.Fill(
           key: write.place.store.encoded,
-          content: try content(write.write.entry, write.place.store.encoded, write.refresh),
+          content: try copies.content(write.write.entry, write.place.store.encoded, write.refresh),
           fence: fence, elseRemoves: true)
       }
-      try await store(fills)
+      try await copies.store(fills)
     } catch {
       report(error)
-      await forget(writes.map(\.write.place.store.encoded))
+      await copies.forget(writes.map(\.write.place.store.encoded))
     }
   }
 }

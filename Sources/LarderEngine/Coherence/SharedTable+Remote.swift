@@ -30,7 +30,8 @@ internal import Synchronization
 //
 //   L1  A link has its connection tracked by the server first, in a cluster one by each primary. Then it commits a transaction, in which it
 //       raises `verified from` to its commit version, and stores its number in `link`.
-//   L2  For a change, the link advances `changes`, and then removes the key from the store.
+//   L2  For a change, the link advances `changes`, and then removes the key from the store, unless the entry
+//       is from a transaction that began later: its value was asked for after the change.
 //   L3  When the server has answered a PING, every change before it has been named on the same
 //       connection. The link raises `fresh` to the time before the PING, after it has applied them. In a
 //       cluster all primaries have answered, and each of them names the same set of primaries.
@@ -40,6 +41,10 @@ internal import Synchronization
 //       In a cluster, both requests and link must have been for the same set of servers, all the time.
 //   L5  A write goes to the server first. The process advances `changes` before, so that no older value
 //       that is on its way is stored.
+//   L6  Of two values whose requests overlapped it is not known which is newer. A process that finds an entry
+//       from a transaction that began after its request, with another version, removes it: no process reads
+//       a value, and an older one later. Unless the entry was evicted in between: then the older value is
+//       there until the link names the change.
 //
 // Several links at a time are harmless: `fresh` is only raised, and each raises it for the changes that it
 // has applied itself. Both clocks are compared: one does not count while the machine sleeps, the other can
@@ -189,9 +194,10 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
   package func fence(hash: UInt64, topology: RemoteTopology) -> RemoteFence {
     let link = unsafe word(.link).pointee.load(ordering: .sequentiallyConsistent)
     let isSame = load(.servers) == topology.servers
+    let change = table.remoteChange(hash: hash)
     return RemoteFence(
       table: table.incarnation, link: isSame ? link : 0, topology: topology, hash: hash,
-      change: table.remoteChange(hash: hash))
+      change: change, since: table.writerVersion)
   }
 
   /// Returns whether the link is the same, and the key has not changed since a fence.
@@ -224,12 +230,19 @@ package struct RemoteTopology: Sendable, Hashable {
 }
 
 /// The link, the servers and the changes of a key, at the time of a request.
-package struct RemoteFence: Sendable, Hashable {
+package struct RemoteFence: Sendable, Equatable {
   fileprivate let table: UInt64
   package let link: UInt64
   fileprivate let topology: RemoteTopology
   package let hash: UInt64
   fileprivate let change: UInt64
+  /// The commit version of the newest write transaction that had begun. It is not compared.
+  package let since: UInt64
+
+  package static func == (left: RemoteFence, right: RemoteFence) -> Bool {
+    left.table == right.table && left.link == right.link && left.topology == right.topology
+      && left.hash == right.hash && left.change == right.change
+  }
 }
 
 extension SharedTable {

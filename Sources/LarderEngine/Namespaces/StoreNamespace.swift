@@ -242,15 +242,18 @@ extension StoreTransaction {
     return try remove(key, hash: hash, in: space)
   }
 
-  /// Returns the version that a remote server has for the entry of a key in this transaction, or zero.
-  package mutating func remoteVersion(
+  /// Returns the versions of the entry of a key in this transaction, visible or not: that of the commit, and
+  /// the one that a remote server has for it, or zero.
+  package mutating func versions(
     of key: EncodedKey, in space: NamespaceHandle
-  ) throws -> UInt64 {
+  ) throws -> (commit: UInt64, remote: UInt64)? {
     let hash = space.hash(of: key, in: generation)
     guard let item = try soundItem(of: key, hash: hash, in: space),
       let record = try transaction.value(forKey: hash, in: generation.entries)
-    else { return 0 }
-    return item.header.remoteVersion(in: record, at: item.offset) ?? 0
+    else { return nil }
+    return (
+      item.header.commitVersion, item.header.remoteVersion(in: record, at: item.offset) ?? 0
+    )
   }
 
   /// Returns the version of the visible entry of a key in this transaction, or ``EntryVersion/absent``.

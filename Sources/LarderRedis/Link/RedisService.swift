@@ -84,24 +84,51 @@ final class RedisService: RemoteService {
   // MARK: Reading
 
   func read(_ wanted: [RemoteKey]) async throws -> [RemoteEntry?] {
-    // In one step: the lifetime of another value would be kept for good by a change of the value.
-    let replies = try await execute(
-      wanted.map { RedisCommand("EVAL", RedisScript.read, 1, keys.value($0)) })
+    let names = wanted.map { keys.value($0) }
+    let (values, lifetimes) = try await values(of: names)
     var found: [RedisEntry?] = []
-    for (reply, key) in zip(replies, wanted) {
-      guard let parts = reply.elements, parts.count == 2, let bytes = parts[1].bytes else {
+    found.reserveCapacity(names.count)
+    for (index, value) in values.enumerated() {
+      guard let bytes = value.bytes else {
         found.append(nil)
         continue
       }
-      guard let entry = RedisEntry(bytes, lifetime: Self.lifetime(parts[0])) else {
+      guard let entry = RedisEntry(bytes, lifetime: lifetimes[index]) else {
         throw RedisError(
           .unreadableValue, server,
-          "The key \(keys.value(key)) has bytes that no link has written. Remove it, or use another "
+          "The key \(names[index]) has bytes that no link has written. Remove it, or use another "
             + "prefix.")
       }
       found.append(entry)
     }
     return try await checkingTags(found, wanted)
+  }
+
+  /// Reads values with their remaining lifetimes.
+  ///
+  /// Not in one step: a value that is written in between may get the lifetime of the one before. The server
+  /// names the change after the fence of the request, so that no copy of it stays verified (L4).
+  private func values(
+    of names: [String]
+  ) async throws -> (values: [RedisValue], lifetimes: [Int: Int64]) {
+    if names.count == 1 {
+      let replies = try await execute([
+        RedisCommand("PTTL", names[0]), RedisCommand("GET", names[0]),
+      ])
+      return ([replies[1]], Self.lifetime(replies[0]).map { [0: $0] } ?? [:])
+    }
+    // The keys of a command belong to one slot of a cluster.
+    let values =
+      client.cluster == nil
+      ? try await execute([RedisCommand("MGET", names)])[0].elements ?? []
+      : try await execute(names.map { RedisCommand("GET", $0) })
+    guard values.count == names.count else {
+      throw RedisError(.protocolViolation, server, "The answer to MGET has another form.")
+    }
+    let mortal = values.indices.filter { values[$0].bytes.map(RedisEntry.hasLifetime) ?? false }
+    let replies = try await execute(mortal.map { RedisCommand("PTTL", names[$0]) })
+    let lifetimes = zip(mortal, replies).map { ($0, Self.lifetime($1) ?? 1) }
+    return (values, Dictionary(uniqueKeysWithValues: lifetimes))
   }
 
   /// Leaves out the values whose tags were removed.
@@ -133,19 +160,23 @@ final class RedisService: RemoteService {
   func versions(
     of wanted: [RemoteKey], _ execute: ([RedisCommand]) async throws -> [RedisValue]
   ) async throws -> [RemoteVersion?] {
+    // Not in one step, as in `values(of:)`.
     let replies = try await execute(
-      wanted.map { RedisCommand("EVAL", RedisScript.version, 1, keys.value($0)) })
-    return replies.map { reply in
-      guard let parts = reply.elements, parts.count == 2 else { return nil }
-      return parts[1].bytes.flatMap(RedisEntry.version).map {
-        RemoteVersion($0, lifetime: Self.lifetime(parts[0]))
+      wanted.flatMap { key in
+        let name = keys.value(key)
+        return [RedisCommand("PTTL", name), RedisCommand("GETRANGE", name, 0, 15)]
+      })
+    return wanted.indices.map { index in
+      replies[2 * index + 1].bytes.flatMap(RedisEntry.version).map {
+        RemoteVersion($0, lifetime: Self.lifetime(replies[2 * index]))
       }
     }
   }
 
+  /// Returns the lifetime in a reply to PTTL; `nil` without an end. A key that has gone has the shortest one.
   private static func lifetime(_ reply: RedisValue) -> Int64? {
-    guard let time = reply.integer, time >= 0 else { return nil }
-    return Int64(time)
+    guard let time = reply.integer, time != -1 else { return nil }
+    return Int64(max(time, 1))
   }
 
   // MARK: Writing
@@ -343,12 +374,6 @@ extension RemoteWrite {
 
 /// The scripts that the server executes in one step.
 enum RedisScript {
-  /// Returns the remaining lifetime and the value.
-  static let read = "return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])}"
-  /// Returns the remaining lifetime and the first bytes of the value.
-  static let version =
-    "return {redis.call('PTTL', KEYS[1]), redis.call('GETRANGE', KEYS[1], 0, 15)}"
-
   /// Writes a value and ends the claim of its key.
   static let put = "redis.call('DEL', KEYS[2])\n" + write
   /// Removes a value and ends the claim of its key.

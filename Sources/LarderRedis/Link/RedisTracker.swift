@@ -319,6 +319,8 @@ private final class RedisTracking {
     for change in changes {
       generation.table.noteRemoteChange(hash: change.space.hash(of: change.key.key, in: generation))
     }
+    // Writers that begin from now on see the changes.
+    let writer = generation.table.writerVersion
     try record().count(.invalidations, changes.count)
     // A writer that is in a transaction may store a value that it read before.
     let isQuiet = generation.table.ticketHolder == nil
@@ -354,8 +356,9 @@ private final class RedisTracking {
       .alter(bytes: 0) { transaction in
         var isChange = false
         for change in removed {
-          if change.current != 0,
-            try transaction.remoteVersion(of: change.key.key, in: change.space) == change.current
+          let present = try transaction.versions(of: change.key.key, in: change.space)
+          if let present, transaction.generation === generation,
+            present.commit > writer || change.current != 0 && present.remote == change.current
           {
             continue
           }

@@ -1,0 +1,161 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+
+/// What the server has for a key, with the time at which the host's copy expires.
+enum RemoteAnswer: Sendable {
+  case unknown
+  case absent
+  case value(codec: UInt16, payload: [UInt8], expires: Int64)
+}
+
+extension RemoteCopies {
+  /// A key that is asked for.
+  struct Request: Sendable {
+    let place: Place
+    let fence: RemoteFence
+    /// The entry of the host.
+    var stored: StoredValue?
+    var isAbsent = false
+
+    /// Whether the entry is known to be as new as the link.
+    var isVerified: Bool {
+      stored.map { place.record.isLinked(commitVersion: $0.commitVersion) } ?? false
+    }
+
+    /// The host's copy of a version of the server. A tag may have been removed since.
+    var copy: StoredValue? {
+      stored.flatMap { $0.remoteVersion == 0 || !$0.tags.isEmpty ? nil : $0 }
+    }
+  }
+
+  /// Reads the entries of keys from one snapshot, with the fences that precede it.
+  func requests(_ keys: [EncodedKey], isRepeated: Bool) throws -> [Request] {
+    let places = try places("get", keys)
+    guard let first = places.first else { return [] }
+    let fences = places.map(fence)
+    let (core, space) = (first.store.core, first.store.space)
+    let lookups =
+      keys.count == 1
+      ? [try core.lookup(keys[0], in: space, isRepeated: isRepeated)]
+      : try core.lookup(keys, in: space)
+    return places.indices.map { index in
+      var request = Request(place: places[index], fence: fences[index])
+      switch lookups[index].outcome {
+      case .found(let stored): request.stored = stored
+      case .knownAbsent(let stored): (request.stored, request.isAbsent) = (stored, true)
+      default: break
+      }
+      return request
+    }
+  }
+
+  /// Returns what the server has for a key by now, and stores it in the host.
+  ///
+  /// - Parameter joins: Whether the answer may be that to a request of another task of this process, which
+  ///   began at most `maxStaleness` ago.
+  func fetch(_ key: EncodedKey, joins: Bool) async throws -> RemoteAnswer {
+    while true {
+      let place = try place("get", key)
+      let own = RemoteFetch(fence(place))
+      let running = fetches.begin(key, own, joins: joins, within: options.maxStaleness)
+      if running === own { return try await lead(own, key) }
+      do {
+        return try await running.answer()
+      } catch is CancellationError {
+        // Of the other task.
+        try Task.checkCancellation()
+      }
+    }
+  }
+
+  private func lead(_ fetch: RemoteFetch, _ key: EncodedKey) async throws -> RemoteAnswer {
+    do {
+      let (answers, fills) = try await ask(requests([key], isRepeated: true))
+      fetch.finish(.success(answers[0]))
+      // Until the copy is stored, others read the answer.
+      storeLater(fills) { [fetches] in fetches.end(key, fetch) }
+      return answers[0]
+    } catch {
+      fetches.end(key, fetch)
+      fetch.finish(.failure(error))
+      throw error
+    }
+  }
+
+  /// Returns what the server has for keys, and stores it in the host.
+  func fetch(_ requests: [Request]) async throws -> [RemoteAnswer] {
+    // A later read of one of the keys must not get an older answer than this one.
+    fetches.removeAll()
+    let (answers, fills) = try await ask(requests)
+    storeLater(fills)
+    return answers
+  }
+
+  /// Asks the server. Values of which the host has the same version are not fetched again.
+  private func ask(
+    _ requests: [Request]
+  ) async throws -> (answers: [RemoteAnswer], fills: [Fill]) {
+    var answers = [RemoteAnswer?](repeating: nil, count: requests.count)
+    var fills: [Fill] = []
+    fills.reserveCapacity(requests.count)
+    do {
+      let copied = requests.indices.filter { requests[$0].copy != nil }
+      if !copied.isEmpty {
+        let versions = try await service.versions(of: copied.map { requests[$0].place.remote })
+        for (index, version) in zip(copied, versions) {
+          guard let (answer, fill) = verify(requests[index], version) else { continue }
+          answers[index] = answer
+          fills.append(fill)
+        }
+      }
+      let missing = requests.indices.filter { answers[$0] == nil }
+      if !missing.isEmpty {
+        let entries = try await service.read(missing.map { requests[$0].place.remote })
+        for (index, entry) in zip(missing, entries) {
+          let (answer, fill) = try take(entry, requests[index])
+          answers[index] = answer
+          if let fill { fills.append(fill) }
+        }
+      }
+    } catch {
+      requests.first?.place.record.count(.failures)
+      throw error
+    }
+    return (answers.map { $0 ?? .unknown }, fills)
+  }
+
+  /// Returns the host's copy as verified, if the server has the same version.
+  private func verify(
+    _ request: Request, _ version: RemoteVersion?
+  ) -> (RemoteAnswer, Fill)? {
+    guard let copy = request.copy, let version, version.version == copy.remoteVersion else {
+      return nil
+    }
+    request.place.record.count(.revalidations)
+    let store = request.place.store
+    let until = EntryHeader.deadline(of: life(of: version), from: store.core.now)
+    let content = EntryContent(
+      verifying: copy, forKey: store.encoded, isAbsent: request.isAbsent, until: until)
+    let fill = Fill(key: store.encoded, content: content, fence: request.fence)
+    if request.isAbsent { return (.absent, fill) }
+    return (.value(codec: copy.codec, payload: copy.payload, expires: until), fill)
+  }
+
+  private func take(
+    _ entry: RemoteEntry?, _ request: Request
+  ) throws -> (RemoteAnswer, Fill?) {
+    guard let entry else {
+      request.place.record.count(.fetchedMisses)
+      return (.unknown, nil)
+    }
+    request.place.record.count(.fetchedHits)
+    let key = request.place.store.encoded
+    let content = try content(entry, key)
+    let fill = Fill(key: key, content: content, fence: request.fence)
+    if entry.isAbsent { return (.absent, fill) }
+    return (.value(codec: entry.codec, payload: entry.payload, expires: content.expires), fill)
+  }
+}
