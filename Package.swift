@@ -273,7 +273,7 @@ let package = Package(
       name: "LarderRedisTests",
       dependencies: [
         "LarderRedis", "Larder", "LarderEngine", "LarderTesting", "LarderHosts", "LarderCLI",
-        outside("NIOCore", "swift-nio", "Redis"),
+        outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis"),
       ]),
     .testTarget(
       name: "LarderProcessTests",

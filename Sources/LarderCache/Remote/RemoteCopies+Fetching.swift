@@ -124,7 +124,8 @@ extension RemoteCopies {
       requests.first?.place.record.count(.failures)
       throw error
     }
-    return (answers.map { $0 ?? .unknown }, fills)
+    // Without a link nothing is stored.
+    return (answers.map { $0 ?? .unknown }, fills.filter { $0.fence.link != 0 })
   }
 
   /// Returns the host's copy as verified, if the server has the same version.

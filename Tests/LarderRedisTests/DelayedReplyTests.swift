@@ -1,0 +1,162 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderRedis
+import LarderTesting
+import Testing
+
+/// Replies and messages of one server on several connections, in another order than it sent them.
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
+struct DelayedReplyTests {
+  /// A host whose connections can be held, and one that writes.
+  private struct Setting {
+    let server: RedisServer
+    let proxy: RedisProxy
+    let host: Host
+    let writer: Host
+
+    init() async throws {
+      server = try await RedisServer()
+      proxy = try await RedisProxy(server)
+      host = try await Host(proxy.socket("first"))
+      writer = try await Host(server.socket)
+      for host in [host, writer] {
+        // A link begins with the first cache.
+        _ = host.cache()
+        try await host.linked()
+      }
+    }
+
+    func awaitHeld(_ name: String) async throws {
+      try await awaitEventually("a reply is held") { proxy.holdsBytes(name) }
+    }
+  }
+
+  @Test func `A reply that a change has overtaken is not kept`() async throws {
+    let setting = try await Setting()
+    let (reader, writer) = (setting.host.cache(), setting.writer.cache())
+    try await writer.setValue("old", forKey: "k")
+    _ = try await reader.value(forKey: "other")
+    try await setting.host.settled()
+    setting.proxy.hold("first")
+    let late = Task { try await reader.value(forKey: "k") }
+    try await setting.awaitHeld("first")
+    try await writer.setValue("new", forKey: "k")
+    try await setting.host.settled()
+    setting.proxy.release("first")
+    // The value was current when the read began.
+    #expect(try await late.value == "old")
+    #expect(try await reader.value(forKey: "k") == "new")
+    #expect(try setting.host.store.verify() == [])
+  }
+
+  @Test func `A read after a write gets no reply to a request before the write`() async throws {
+    let setting = try await Setting()
+    let second = try RedisLink(setting.proxy.socket("second"), prefix: "test")
+    let reader = setting.host.cache()
+    let writer = PersistentCache<String, String>(
+      storage: setting.host.store, namespace: "values", remote: second)
+    try await writer.setValue("old", forKey: "k")
+    _ = try await reader.value(forKey: "other")
+    try setting.host.store.namespace("values").removeAll()
+    setting.proxy.hold("first-link")
+    setting.proxy.hold("second-link")
+    setting.proxy.hold("first")
+    let late = Task { try await reader.value(forKey: "k") }
+    try await setting.awaitHeld("first")
+    try await writer.setValue("new", forKey: "k")
+    #expect(try await writer.value(forKey: "k") == "new")
+    // Without the copy the next read needs the server.
+    try setting.host.store.namespace("values").removeAll()
+    let next = Task { try await reader.value(forKey: "k") }
+    setting.proxy.release("first")
+    #expect(try await late.value == "old")
+    #expect(try await next.value == "new")
+    setting.proxy.release("first-link")
+    setting.proxy.release("second-link")
+    #expect(try await reader.value(forKey: "k") == "new")
+  }
+
+  @Test func `Of two overlapping reads the older value does not replace the newer one`()
+    async throws
+  {
+    let setting = try await Setting()
+    let second = try RedisLink(setting.proxy.socket("second"), prefix: "test")
+    let first = setting.host.cache()
+    let other = PersistentCache<String, String>(
+      storage: setting.host.store, namespace: "values", remote: second)
+    let writer = setting.writer.cache()
+    try await writer.setValue("old", forKey: "k")
+    // Both have connections by now.
+    _ = try await first.value(forKey: "other")
+    _ = try await other.value(forKey: "other")
+    try await setting.host.settled()
+    setting.proxy.hold("first")
+    let late = Task { try await first.value(forKey: "k") }
+    try await setting.awaitHeld("first")
+    setting.proxy.hold("first-link")
+    setting.proxy.hold("second-link")
+    try await writer.setValue("new", forKey: "k")
+    // The link has not heard of the change yet.
+    #expect(try await other.value(forKey: "k") == "new")
+    let store = setting.host.store
+    try await awaitEventually("the host has a copy of the newer value") {
+      try store.namespace("values").bytes(forKey: "k") != nil
+    }
+    setting.proxy.release("first")
+    #expect(try await late.value == "old")
+    // Its copy is stored or refused by now, because the store executes writes in their order.
+    try await store.write { _ in }
+    #expect(try await first.value(forKey: "k") == "new")
+    #expect(try await other.value(forKey: "k") == "new")
+    setting.proxy.release("first-link")
+    setting.proxy.release("second-link")
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A copy of which a change is held back is served for no longer than the limit`()
+    async throws
+  {
+    let setting = try await Setting()
+    let options = RemoteOptions(maxStaleness: .seconds(1))
+    let (reader, writer) = (setting.host.cache("values", options), setting.writer.cache())
+    try await writer.setValue("old", forKey: "k")
+    try await awaitEventually("the host has a verified copy") {
+      let before = try setting.host.record.value(of: .fetchedHits)
+      let value = try await reader.value(forKey: "k")
+      return try value == "old" && setting.host.record.value(of: .fetchedHits) == before
+    }
+    setting.proxy.hold("first-link")
+    try await writer.setValue("new", forKey: "k")
+    let written = ContinuousClock.now
+    var last: ContinuousClock.Instant?
+    try await awaitEventually("the host reads the new value", within: .seconds(60)) {
+      let start = ContinuousClock.now
+      if try await reader.value(forKey: "k") == "new" { return true }
+      last = start
+      return false
+    }
+    if let last { #expect(last - written < .seconds(1)) }
+    setting.proxy.release("first-link")
+  }
+
+  @Test func `Tasks that read a key at the same time share one request`() async throws {
+    let setting = try await Setting()
+    let reader = setting.host.cache()
+    try await setting.writer.cache().setValue("x", forKey: "k")
+    _ = try await reader.value(forKey: "other")
+    try await setting.host.settled()
+    let before = try setting.host.record.value(of: .fetchedHits)
+    setting.proxy.hold("first")
+    let tasks = (0..<50).map { _ in Task { try await reader.value(forKey: "k") } }
+    try await setting.awaitHeld("first")
+    // The one with the request gives it up, and another one asks again.
+    tasks[0].cancel()
+    setting.proxy.release("first")
+    for task in tasks.dropFirst() { #expect(try await task.value == "x") }
+    #expect(try setting.host.record.value(of: .fetchedHits) - before < 25)
+  }
+}
