@@ -163,7 +163,8 @@ let package = Package(
       name: "LarderCLI",
       dependencies: [
         "Larder", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderRecovery",
-        "LarderObjectEngine", "LarderEngine", "LarderCoding",
+        "LarderObjectEngine", "LarderEngine", "LarderCoding", "LarderCache",
+        .target(name: "LarderRedis", condition: .when(traits: ["Redis"])),
         outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
 

@@ -64,7 +64,14 @@ struct GetCommand: ParsableCommand {
           ]))
       return
     }
-    switch value {
+    value.show()
+  }
+}
+
+extension EntryValue {
+  /// Writes the value to the standard output.
+  func show() {
+    switch self {
     case .text(let text):
       // A pipe gets exactly the stored bytes; a terminal gets a complete line.
       Console.write(text + (Console.isTerminal && !text.hasSuffix("\n") ? "\n" : ""))

@@ -6,6 +6,7 @@ import Larder
 import LarderEngine
 import LarderRedis
 import LarderTesting
+import Synchronization
 import Testing
 
 #if canImport(Darwin)
@@ -125,6 +126,61 @@ struct RemoteStatusTests {
     #expect(try await cache.value(forKey: "k", freshness: .latest) == "y")
   }
 
+  @Test func `The tool asks a server for a value and for the time of a round trip`() async throws {
+    let server = try await RedisServer(["--requirepass", "hidden"])
+    var configuration = server.socket
+    configuration.password = "hidden"
+    let host = try await Host(configuration)
+    try await host.cache().setValue(
+      "x", forKey: "k", expires: .after(.seconds(600)), tags: ["shelf"])
+    let url = "redis+unix://:hidden@\(server.directory.appending("socket"))"
+    func tool(_ words: String...) throws -> ChildProcess.Outcome {
+      try ChildProcess.run(
+        try TestExecutable.tool.path, ["remote"] + words,
+        environment: ["LARDER_REMOTE_URL": url])
+    }
+    let get = ["--namespace", "values", "--prefix", "test"]
+    let found = try tool("get", "k", get[0], get[1], get[2], get[3])
+    #expect(found.lines == ["x"], "\(found)")
+    let object = try tool("get", "k", get[0], get[1], get[2], get[3], "--json").output
+    #expect(object.contains("\"lifetimeSeconds\": 5") && object.contains("shelf"))
+    let none = try tool("get", "k", get[0], get[1])
+    #expect(none.status == .exited(1) && none.standardError.contains("no value"))
+    let ping = try tool("ping")
+    #expect(ping.output.contains("master") && ping.output.contains("round trip"))
+    let wrong = try tool(
+      "ping", "--url", "redis+unix://:secret@\(server.directory.appending("socket"))")
+    #expect(wrong.status == .exited(70) && wrong.standardError.contains("password"))
+    for outcome in [none, ping, wrong] {
+      let text = outcome.output + outcome.standardError
+      #expect(!text.contains("hidden") && !text.contains("secret"))
+    }
+    #expect(try tool("ping", "--url", "http://x").status == .exited(64))
+  }
+
+  @Test func `Waits for the server are reported to the monitors of the store`() async throws {
+    let server = try await RedisServer()
+    let directory = try TemporaryDirectory()
+    let log = WaitLog()
+    var options = StoreOptions(budget: .megabytes(16))
+    options.monitors = [{ _ in log }]
+    let store = try SharedStore(at: directory.appending("store"), options)
+    let cache = PersistentCache<String, Int>(
+      storage: store, namespace: "values", remote: try RedisLink(server.socket, prefix: "test"))
+    try await cache.setValue(1, forKey: "k")
+    #expect(try await cache.value(forKey: "k", freshness: .latest) == 1)
+    #expect(try await cache.removeValue(forKey: "k"))
+    #expect(
+      try await cache.value(forKey: "k", expires: .after(.seconds(60))) { 2 } == 2)
+    let waits = log.all.filter { $0.wait.kind == .remote }
+    // A write, a read, a removal; two reads, a claim, tags and the result.
+    #expect(waits.count >= 7 && waits.allSatisfy { $0.error == nil })
+    #expect(waits.contains { $0.wait.key?.namespace == "values" })
+    server.process.kill()
+    await #expect(throws: RedisError.self) { try await cache.setValue(3, forKey: "k") }
+    #expect(log.all.last { $0.wait.kind == .remote }?.error is RedisError)
+  }
+
   @Test func `A server without permission for tracking leaves reads to the server`() async throws {
     let server = try await RedisServer()
     let setup = try await RedisConnection.connect(to: server.socket)
@@ -143,6 +199,15 @@ struct RemoteStatusTests {
     for _ in 0..<3 { #expect(try await cache.value(forKey: "k") == "x") }
     #expect(try host.record.value(of: .fetchedHits) == 3)
   }
+}
+
+/// A monitor that keeps the waits.
+private final class WaitLog: StoreMonitor {
+  private let waits = Mutex<[WaitReport]>([])
+  var all: [WaitReport] { waits.withLock { $0 } }
+  func begin(_ computation: MonitoredComputation) -> (any ComputationMonitor)? { nil }
+  func ended(_ wait: WaitReport) { waits.withLock { $0.append(wait) } }
+  func ended(_ commit: CommitReport, contexts: [any Sendable]?) {}
 }
 
 /// Returns the error of a synchronous operation.

@@ -7,11 +7,27 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// `larder remote`: shows the links of a store to remote servers.
+/// `larder remote`: shows the links of a store to remote servers, and asks the servers.
 struct RemoteCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "remote",
-    abstract: "Show the links to remote servers.",
+    abstract: "Show the links to remote servers, and what a server has.",
+    subcommands: subcommands, defaultSubcommand: RemoteStatusCommand.self)
+
+  #if Redis
+    private static let subcommands: [any ParsableCommand.Type] = [
+      RemoteStatusCommand.self, RemotePingCommand.self, RemoteGetCommand.self,
+    ]
+  #else
+    private static let subcommands: [any ParsableCommand.Type] = [RemoteStatusCommand.self]
+  #endif
+}
+
+/// `larder remote status`: shows what the table of the store says about its links.
+struct RemoteStatusCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "status",
+    abstract: "Show the links of this host.",
     discussion: """
       The servers of caches that several hosts share: which process of this host has the link, how \
       old the store may be, and how many reads the server has answered. The command asks the store \
@@ -19,7 +35,7 @@ struct RemoteCommand: ParsableCommand {
 
       EXAMPLES
         larder remote
-        larder remote --json | jq '.[].ageSeconds'
+        larder remote status --json | jq '.[].ageSeconds'
       """)
 
   @OptionGroup var arguments: StoreArguments

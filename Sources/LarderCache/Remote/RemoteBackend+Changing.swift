@@ -18,8 +18,10 @@ extension RemoteBackend {
     _ key: Key
   ) async throws -> (value: VersionedValue<Value>, entry: RemoteEntry?) {
     let place = try place("get", key)
-    guard let entry = try await service.read([place.remote])[0], !entry.isAbsent
-    else { return (VersionedValue(value: nil, version: .absent), nil) }
+    let read = try await copies.awaiting(place) { try await service.read([place.remote]) }
+    guard let entry = read[0], !entry.isAbsent else {
+      return (VersionedValue(value: nil, version: .absent), nil)
+    }
     let value = try context.decode(entry.payload, codec: entry.codec, of: key)
     return (
       VersionedValue(value: value, version: EntryVersion(commitVersion: entry.version.version)),
@@ -56,17 +58,9 @@ extension RemoteBackend {
     let fence = copies.fence(place)
     let isReplaced: Bool
     do {
-      let remote = place.remote
-      var isDone = try await service.replace(
-        remote, ifVersion: version.commitVersion, with: prepared?.write)
-      // A value whose tag was removed is there, and is no value.
-      if !isDone, version == .absent, try await service.read([remote])[0] == nil,
-        let removed = try await service.versions(of: [remote])[0]
-      {
-        isDone = try await service.replace(
-          remote, ifVersion: removed.version, with: prepared?.write)
+      isReplaced = try await copies.awaiting(place) {
+        try await replace(place.remote, version, with: prepared?.write)
       }
-      isReplaced = isDone
     } catch {
       place.record.count(.failures)
       await copies.forget([place.store.encoded])
@@ -80,6 +74,17 @@ extension RemoteBackend {
       try await copies.remove([place.store.encoded])
     }
     return isReplaced
+  }
+
+  private func replace(
+    _ key: RemoteKey, _ version: EntryVersion, with write: RemoteWrite?
+  ) async throws -> Bool {
+    if try await service.replace(key, ifVersion: version.commitVersion, with: write) { return true }
+    // A value whose tag was removed is there, and is no value.
+    guard version == .absent, try await service.read([key])[0] == nil,
+      let removed = try await service.versions(of: [key])[0]
+    else { return false }
+    return try await service.replace(key, ifVersion: removed.version, with: write)
   }
 
   // MARK: By value

@@ -61,7 +61,9 @@ extension RemoteBackend {
         return result
       }
       if try await asking({
-        try await service.claim(remote, token: token, for: options.claimTime)
+        try await copies.awaiting {
+          try await service.claim(remote, token: token, for: options.claimTime)
+        }
       }) {
         break
       }
@@ -81,7 +83,9 @@ extension RemoteBackend {
     }
     // A value with a tag that is removed from now on is not valid.
     let tokens = try await asking {
-      try await service.tokens(of: computation.tags, in: context.namespace)
+      try await copies.awaiting {
+        try await service.tokens(of: computation.tags, in: context.namespace)
+      }
     }
     let old = try oldValue(computation, of: key)
     let (result, content): (Value?, ComputedContent<Value>)
@@ -158,7 +162,9 @@ extension RemoteBackend {
     let fence = write.map { copies.fence($0.place) }
     var completed = write?.write
     completed?.tokens = claim.tags
-    let isStored = try await service.complete(remote, token: claim.token, completed)
+    let isStored = try await copies.awaiting(write?.place) {
+      try await service.complete(remote, token: claim.token, completed)
+    }
     if isStored, let write, let fence {
       write.place.record.count(.writes)
       await keep([(write, fence)])

@@ -50,7 +50,9 @@ extension RemoteBackend {
     let encoded = places.map(\.store.encoded)
     let count: Int
     do {
-      count = try await service.remove(places.map(\.remote), options.acknowledgement)
+      count = try await copies.awaiting(places.first) {
+        try await service.remove(places.map(\.remote), options.acknowledgement)
+      }
     } catch {
       places.first?.record.count(.failures)
       await copies.forget(encoded)
@@ -61,7 +63,9 @@ extension RemoteBackend {
   }
 
   func removeAll() throws {
-    try waiting { [self] in try await service.removeAll(in: context.namespace) }
+    try waiting { [self] in
+      try await copies.awaiting { try await service.removeAll(in: context.namespace) }
+    }
     try local.open("removeAll").core.generation().table.noteRemoteChanges()
     try local.removeAll()
   }
@@ -70,7 +74,9 @@ extension RemoteBackend {
     // The lengths are checked before the server is asked.
     _ = try Tag.bytes(of: tag, during: "removeAll")
     try waiting { [self] in
-      try await service.removeAll(tagged: tag, in: context.namespace)
+      try await copies.awaiting {
+        try await service.removeAll(tagged: tag, in: context.namespace)
+      }
     }
     try local.open("removeAll").core.generation().table.noteRemoteChanges()
     try local.removeAll(tagged: tag)
@@ -117,7 +123,9 @@ extension RemoteBackend {
     for write in writes { write.place.noteChange() }
     let fences = writes.map { copies.fence($0.place) }
     do {
-      try await service.write(writes.map(\.write), options.acknowledgement)
+      try await copies.awaiting(writes.first?.place) {
+        try await service.write(writes.map(\.write), options.acknowledgement)
+      }
     } catch {
       // Whether the server has the values is not known.
       writes.first?.place.record.count(.failures)

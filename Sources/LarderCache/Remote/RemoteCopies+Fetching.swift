@@ -63,7 +63,7 @@ extension RemoteCopies {
       let running = fetches.begin(key, own, joins: joins, within: options.maxStaleness)
       if running === own { return try await lead(own, key) }
       do {
-        return try await running.answer()
+        return try await awaiting(place) { try await running.answer() }
       } catch is CancellationError {
         // Of the other task.
         try Task.checkCancellation()
@@ -104,7 +104,9 @@ extension RemoteCopies {
     do {
       let copied = requests.indices.filter { requests[$0].copy != nil }
       if !copied.isEmpty {
-        let versions = try await service.versions(of: copied.map { requests[$0].place.remote })
+        let versions = try await awaiting(requests[copied[0]].place) {
+          try await service.versions(of: copied.map { requests[$0].place.remote })
+        }
         for (index, version) in zip(copied, versions) {
           guard let (answer, fill) = verify(requests[index], version) else { continue }
           answers[index] = answer
@@ -113,7 +115,9 @@ extension RemoteCopies {
       }
       let missing = requests.indices.filter { answers[$0] == nil }
       if !missing.isEmpty {
-        let entries = try await service.read(missing.map { requests[$0].place.remote })
+        let entries = try await awaiting(requests[missing[0]].place) {
+          try await service.read(missing.map { requests[$0].place.remote })
+        }
         for (index, entry) in zip(missing, entries) {
           let (answer, fill) = try take(entry, requests[index])
           answers[index] = answer

@@ -53,6 +53,14 @@ final class RemoteCopies: Sendable {
 
   func report(_ error: any Error) { store.core.report(error) }
 
+  /// Runs a closure that waits for the server, and reports the wait to the monitors of the store.
+  func awaiting<R>(
+    _ place: @autoclosure () -> Place? = nil, _ body: () async throws -> R
+  ) async throws -> R {
+    try await store.core.monitors.waiting(
+      MonitoredWait(.remote, key: place()?.monitored, name: service.name), body)
+  }
+
   // MARK: The words of the link
 
   /// A key on the server and in the store.
@@ -61,6 +69,10 @@ final class RemoteCopies: Sendable {
     let remote: RemoteKey
     let record: RemoteRecord
     let hash: UInt64
+
+    var monitored: MonitoredKey {
+      MonitoredKey(namespace: remote.namespace, hash: hash, text: { CustomStorageKey.text(remote.key, in: remote.namespace) })
+    }
 
     /// Notes that this process changes the key (L5).
     func noteChange() { record.table.noteRemoteChange(hash: hash) }

@@ -149,6 +149,8 @@ package struct MonitoredWait: Sendable {
     case backpressure
     /// For an element of a deque.
     case element
+    /// For the answer of a remote server.
+    case remote
     /// For a lock, semaphore, limiter, leadership or barrier.
     case lock(LockKind)
 
@@ -159,19 +161,20 @@ package struct MonitoredWait: Sendable {
       case .writer: "writer"
       case .backpressure: "backpressure"
       case .element: "element"
+      case .remote: "remote"
       case .lock(let kind): kind.rawValue
       }
     }
 
     package static let all: [Kind] =
-      [.computation, .writer, .backpressure, .element] + LockKind.all.map { .lock($0) }
+      [.computation, .writer, .backpressure, .element, .remote] + LockKind.all.map { .lock($0) }
   }
 
   package let kind: Kind
   /// The process that the caller waits for, if it is known.
   package var holder: Int32?
   package var key: MonitoredKey?
-  /// The name of the lock or deque. It may be personal data, like a key.
+  /// The name of the lock, deque or remote server. It may be personal data, like a key.
   package var name: String?
 
   package init(

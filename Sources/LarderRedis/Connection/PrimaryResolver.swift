@@ -22,6 +22,8 @@ struct PrimaryResolver: Sendable {
 
   /// The time between two comparisons of an open connection with the sentinels.
   static let period: Duration = .seconds(1)
+  /// The least time for an attempt to connect that is not the first one.
+  private static let leastTime: Duration = .milliseconds(30)
 
   private let configuration: RedisConfiguration
   private let sentinels: [RedisConfiguration.Endpoint]
@@ -59,7 +61,8 @@ struct PrimaryResolver: Sendable {
       for index in sentinels.indices {
         try Task.checkCancellation()
         let left = end - .now
-        guard left > .zero else { throw error(failures) }
+        // An attempt without time would replace the answer of an earlier one.
+        guard left > (failures[index] == nil ? .zero : Self.leastTime) else { throw error(failures) }
         do {
           return try await connect(by: sentinels[index], within: left, onPush)
         } catch let error as RedisError {
