@@ -30,8 +30,17 @@ struct DelayedReplyTests {
       }
     }
 
-    func awaitHeld(_ name: String) async throws {
-      try await awaitEventually("a reply is held") { proxy.holdsBytes(name) }
+    func awaitHeld(_ name: String, _ parts: Int = 1) async throws {
+      try await awaitEventually("a reply is held") { proxy.heldParts(name) >= parts }
+    }
+
+    /// Waits until the host has a verified copy of a value.
+    func awaitCopy(_ value: String?, _ cache: PersistentCache<String, String>) async throws {
+      try await awaitEventually("the host has a verified copy") {
+        let before = try host.record.value(of: .fetchedHits)
+        let found = try await cache.value(forKey: "k")
+        return try found == value && host.record.value(of: .fetchedHits) == before
+      }
     }
   }
 
@@ -124,11 +133,7 @@ struct DelayedReplyTests {
     let options = RemoteOptions(maxStaleness: .seconds(1))
     let (reader, writer) = (setting.host.cache("values", options), setting.writer.cache())
     try await writer.setValue("old", forKey: "k")
-    try await awaitEventually("the host has a verified copy") {
-      let before = try setting.host.record.value(of: .fetchedHits)
-      let value = try await reader.value(forKey: "k")
-      return try value == "old" && setting.host.record.value(of: .fetchedHits) == before
-    }
+    try await setting.awaitCopy("old", reader)
     setting.proxy.hold("first-link")
     try await writer.setValue("new", forKey: "k")
     let written = ContinuousClock.now
@@ -141,6 +146,49 @@ struct DelayedReplyTests {
     }
     if let last { #expect(last - written < .seconds(1)) }
     setting.proxy.release("first-link")
+  }
+
+  @Test func `After the latest value a read finds no older one, also if the key is gone`()
+    async throws
+  {
+    let setting = try await Setting()
+    let (reader, writer) = (setting.host.cache(), setting.writer.cache())
+    try await writer.setValue("old", forKey: "k")
+    try await setting.awaitCopy("old", reader)
+    setting.proxy.hold("first-link")
+    try await writer.setValue("new", forKey: "k")
+    #expect(try await reader.value(forKey: "k", freshness: .latest) == "new")
+    #expect(try await reader.value(forKey: "k") == "new")
+    #expect(try await writer.removeValue(forKey: "k"))
+    #expect(try await reader.value(forKey: "k", freshness: .latest) == nil)
+    #expect(try await reader.value(forKey: "k") == nil)
+    setting.proxy.release("first-link")
+  }
+
+  @Test @MainActor func `A read that blocks an actor waits for no request of a task on the actor`()
+    async throws
+  {
+    let setting = try await Setting()
+    let reader = setting.host.cache()
+    try await setting.writer.cache().setValue("x", forKey: "k")
+    _ = try await reader.value(forKey: "other")
+    try await setting.host.settled()
+    setting.proxy.hold("first")
+    let suspended = Task { @MainActor in try await reader.value(forKey: "k") }
+    try await setting.awaitHeld("first")
+    let release = Task.detached {
+      defer { setting.proxy.release("first") }
+      // The second reply is that to the read below.
+      try await setting.awaitHeld("first", 2)
+    }
+    #expect(try Self.read(reader) == "x")
+    try await release.value
+    #expect(try await suspended.value == "x")
+  }
+
+  /// Reads in the calling thread.
+  private static func read(_ cache: PersistentCache<String, String>) throws -> String? {
+    try cache.value(forKey: "k")
   }
 
   @Test func `Tasks that read a key at the same time share one request`() async throws {

@@ -49,8 +49,8 @@ final class RedisProxy: Sendable {
   func hold(_ name: String) { links.named(name).forEach { $0.hold() } }
   /// Sends what was held back.
   func release(_ name: String) { links.named(name).forEach { $0.release() } }
-  /// Whether something is held back.
-  func holdsBytes(_ name: String) -> Bool { links.named(name).contains { $0.holdsBytes } }
+  /// The number of parts that are held back.
+  func heldParts(_ name: String) -> Int { links.named(name).reduce(0) { $0 + $1.heldParts } }
 
   private final class Links: Sendable {
     private let all = Mutex<[Link]>([])
@@ -72,7 +72,7 @@ final class RedisProxy: Sendable {
     init(_ client: any Channel) { self.client = client }
 
     var name: String? { state.withLock { $0.name } }
-    var holdsBytes: Bool { state.withLock { !$0.parts.isEmpty } }
+    var heldParts: Int { state.withLock { $0.parts.count } }
     func hold() { state.withLock { $0.isHeld = true } }
 
     func release() {

@@ -19,6 +19,7 @@ extension RemoteBackend {
   ) async throws -> (value: VersionedValue<Value>, entry: RemoteEntry?) {
     let place = try place("get", key)
     let read = try await copies.awaiting(place) { try await service.read([place.remote]) }
+    copies.settle(place)
     guard let entry = read[0], !entry.isAbsent else {
       return (VersionedValue(value: nil, version: .absent), nil)
     }

@@ -8,19 +8,21 @@ internal import LarderEngine
 extension RemoteBackend {
   func state(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
     let state = try find(key, KeyRead())
-    if case .unknown = state { return try waiting { try await self.fetched(key) } }
+    if case .unknown = state { return try waiting { try await self.fetched(key, sharing: false) } }
     return state
   }
 
   func stateAsync(_ key: Key) async throws -> KeyState<LoadedValue<Value>> {
     let state = try find(key, KeyRead())
-    if case .unknown = state { return try await fetched(key) }
+    if case .unknown = state { return try await fetched(key, sharing: true) }
     return state
   }
 
   func contains(_ key: Key) throws -> Bool { try state(key).value != nil }
 
-  func newest(_ key: Key) async throws -> Value? { try await fetch(key).value?.value }
+  func newest(_ key: Key) async throws -> Value? {
+    try await fetch(key, replaces: true).value?.value
+  }
 
   func values(for keys: some Sequence<Key>) throws -> [Key: Value] {
     var result: [Key: Value] = [:]
@@ -77,9 +79,9 @@ extension RemoteBackend {
   }
 
   /// Returns what the server knows of a key, or if it is lost, what the host has.
-  private func fetched(_ key: Key) async throws -> KeyState<LoadedValue<Value>> {
+  private func fetched(_ key: Key, sharing: Bool) async throws -> KeyState<LoadedValue<Value>> {
     do {
-      return try await fetch(key, joins: true)
+      return try await fetch(key, sharing: sharing)
     } catch {
       return try stale(key, after: error)
     }
@@ -95,9 +97,14 @@ extension RemoteBackend {
 
   /// Returns what the server has for a key by now, and stores it in the host.
   ///
-  /// - Parameter joins: Whether the answer may be that to another request of this process.
-  func fetch(_ key: Key, joins: Bool = false) async throws -> KeyState<LoadedValue<Value>> {
-    try state(await copies.fetch(EncodedKey(key), joins: joins), of: key)
+  /// - Parameters:
+  ///   - sharing: Whether the request may be one of another task of this process.
+  ///   - replaces: Whether the host may have a verified copy, which must not be read after this returns.
+  func fetch(
+    _ key: Key, sharing: Bool = false, replaces: Bool = false
+  ) async throws -> KeyState<LoadedValue<Value>> {
+    try state(
+      await copies.fetch(EncodedKey(key), sharing: sharing, replaces: replaces), of: key)
   }
 
   private func state(

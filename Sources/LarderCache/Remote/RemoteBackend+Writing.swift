@@ -144,9 +144,9 @@ extension RemoteBackend {
         RemoteCopies.Fill(
           key: write.place.store.encoded,
           content: try copies.content(write.write.entry, write.place.store.encoded, write.refresh),
-          fence: fence, elseRemoves: true)
+          fence: fence)
       }
-      try await copies.store(fills)
+      await copies.storeOrRemove(fills)
     } catch {
       report(error)
       await copies.forget(writes.map(\.write.place.store.encoded))

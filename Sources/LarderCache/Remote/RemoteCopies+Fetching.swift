@@ -9,6 +9,10 @@ enum RemoteAnswer: Sendable {
   case unknown
   case absent
   case value(codec: UInt16, payload: [UInt8], expires: Int64)
+
+  func isExpired(at now: Int64) -> Bool {
+    if case .value(_, _, let expires) = self { expires <= now } else { false }
+  }
 }
 
 extension RemoteCopies {
@@ -54,16 +58,25 @@ extension RemoteCopies {
 
   /// Returns what the server has for a key by now, and stores it in the host.
   ///
-  /// - Parameter joins: Whether the answer may be that to a request of another task of this process, which
-  ///   began at most `maxStaleness` ago.
-  func fetch(_ key: EncodedKey, joins: Bool) async throws -> RemoteAnswer {
+  /// - Parameters:
+  ///   - sharing: Whether the request may be one of another task of this process.
+  ///   - replaces: Whether the host may have a verified copy, which must not be read after this returns.
+  @concurrent
+  func fetch(
+    _ key: EncodedKey, sharing: Bool, replaces: Bool
+  ) async throws -> RemoteAnswer {
+    var joins = sharing
     while true {
       let place = try place("get", key)
       let own = RemoteFetch(fence(place))
-      let running = fetches.begin(key, own, joins: joins, within: options.maxStaleness)
-      if running === own { return try await lead(own, key) }
+      let shared = RemoteFetches.Place(place, name)
+      let running = RemoteFetches.all.begin(
+        shared, own, joins: joins, within: options.maxStaleness)
+      if running === own { return try await lead(own, shared, key, replaces) }
       do {
-        return try await awaiting(place) { try await running.answer() }
+        let answer = try await awaiting(place) { try await running.answer() }
+        if let answer, !answer.isExpired(at: place.store.core.now) { return answer }
+        joins = false
       } catch is CancellationError {
         // Of the other task.
         try Task.checkCancellation()
@@ -71,15 +84,23 @@ extension RemoteCopies {
     }
   }
 
-  private func lead(_ fetch: RemoteFetch, _ key: EncodedKey) async throws -> RemoteAnswer {
+  private func lead(
+    _ fetch: RemoteFetch, _ place: RemoteFetches.Place, _ key: EncodedKey, _ replaces: Bool
+  ) async throws -> RemoteAnswer {
     do {
       let (answers, fills) = try await ask(requests([key], isRepeated: true))
+      RemoteFetches.all.settle(place, fetch)
       fetch.finish(.success(answers[0]))
-      // Until the copy is stored, others read the answer.
-      storeLater(fills) { [fetches] in fetches.end(key, fetch) }
+      if replaces {
+        defer { RemoteFetches.all.end(place, fetch) }
+        await storeOrRemove(fills)
+      } else {
+        // Until the copy is stored, others read the answer.
+        storeLater(fills) { RemoteFetches.all.end(place, fetch) }
+      }
       return answers[0]
     } catch {
-      fetches.end(key, fetch)
+      RemoteFetches.all.end(place, fetch)
       fetch.finish(.failure(error))
       throw error
     }
@@ -87,12 +108,14 @@ extension RemoteCopies {
 
   /// Returns what the server has for keys, and stores it in the host.
   func fetch(_ requests: [Request]) async throws -> [RemoteAnswer] {
-    // A later read of one of the keys must not get an older answer than this one.
-    fetches.removeAll()
     let (answers, fills) = try await ask(requests)
+    for request in requests { settle(request.place) }
     storeLater(fills)
     return answers
   }
+
+  /// Notes that this process has read a key from the server.
+  func settle(_ place: Place) { RemoteFetches.all.settle(RemoteFetches.Place(place, name), nil) }
 
   /// Asks the server. Values of which the host has the same version are not fetched again.
   private func ask(
@@ -128,8 +151,7 @@ extension RemoteCopies {
       requests.first?.place.record.count(.failures)
       throw error
     }
-    // Without a link nothing is stored.
-    return (answers.map { $0 ?? .unknown }, fills.filter { $0.fence.link != 0 })
+    return (answers.map { $0 ?? .unknown }, fills)
   }
 
   /// Returns the host's copy as verified, if the server has the same version.
@@ -154,7 +176,7 @@ extension RemoteCopies {
   ) throws -> (RemoteAnswer, Fill?) {
     guard let entry else {
       request.place.record.count(.fetchedMisses)
-      return (.unknown, nil)
+      return (.unknown, try removal(request))
     }
     request.place.record.count(.fetchedHits)
     let key = request.place.store.encoded
@@ -162,5 +184,16 @@ extension RemoteCopies {
     let fill = Fill(key: key, content: content, fence: request.fence)
     if entry.isAbsent { return (.absent, fill) }
     return (.value(codec: entry.codec, payload: entry.payload, expires: content.expires), fill)
+  }
+
+  /// Returns the removal of the host's entry of a key that the server has no value for, if there is one.
+  private func removal(_ request: Request) throws -> Fill? {
+    // A value that is on its way is older.
+    request.place.noteChange()
+    let store = request.place.store
+    let present = try store.core.lookup(
+      store.encoded, in: store.space, isRepeated: true)
+    if case .absent = present.outcome { return nil }
+    return Fill(key: store.encoded, content: nil, fence: request.fence, elseRemoves: true)
   }
 }

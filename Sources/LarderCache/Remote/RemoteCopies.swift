@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import Synchronization
 
 // VALUES OF A REMOTE SERVER
 //
@@ -26,8 +27,10 @@ final class RemoteCopies: Sendable {
   let options: RemoteOptions
   let name: RemoteName
   let limit: StalenessLimit
-  let fetches = RemoteFetches()
   private let space: Result<NamespaceHandle, StoreError>
+  /// The bytes of fetched values that are not stored yet.
+  private let waiting = Atomic<Int>(0)
+  private static let waitingLimit = 16 << 20
   private let tier: RemoteTier
   /// The error of options without meaning, for each use of the cache.
   private let failure: StoreError?
@@ -71,7 +74,9 @@ final class RemoteCopies: Sendable {
     let hash: UInt64
 
     var monitored: MonitoredKey {
-      MonitoredKey(namespace: remote.namespace, hash: hash, text: { CustomStorageKey.text(remote.key, in: remote.namespace) })
+      MonitoredKey(
+        namespace: remote.namespace, hash: hash,
+        text: { CustomStorageKey.text(remote.key, in: remote.namespace) })
     }
 
     /// Notes that this process changes the key (L5).
@@ -126,10 +131,13 @@ final class RemoteCopies: Sendable {
   /// A value that is to be stored in the host, if nothing has overtaken it.
   struct Fill: Sendable {
     let key: EncodedKey
-    let content: EntryContent
+    /// `nil` for a removal.
+    let content: EntryContent?
     let fence: RemoteFence
     /// Whether the key is removed if something has overtaken the value.
     var elseRemoves = false
+
+    fileprivate var bytes: Int { (content?.payload.count ?? 0) + 256 }
   }
 
   /// Stores values in one transaction (L4).
@@ -139,21 +147,46 @@ final class RemoteCopies: Sendable {
     _ = try await core.submitAsync(storing(fills, in: space), space: nil)
   }
 
+  /// Stores values, or removes the keys of those that are overtaken.
+  func storeOrRemove(_ fills: [Fill]) async {
+    let fills = fills.map { fill in
+      var fill = fill
+      fill.elseRemoves = true
+      return fill
+    }
+    do { try await store(fills) } catch {
+      report(error)
+      await forget(fills.map(\.key))
+    }
+  }
+
   /// Stores values that the server has, without waiting for it.
   ///
   /// - Parameter completion: Called when they are stored, or are not going to be.
   func storeLater(_ fills: [Fill], completion: @escaping @Sendable () -> Void = {}) {
+    // Without a link nothing is stored.
+    let fills = fills.filter { $0.elseRemoves || $0.fence.link != 0 }
     if fills.isEmpty { return completion() }
+    let bytes = fills.reduce(0) { $0 + $1.bytes }
+    // Values are fetched faster than a store takes them whose writer is stopped.
+    if waiting.add(bytes, ordering: .relaxed).newValue > Self.waitingLimit,
+      !fills.contains(where: \.elseRemoves)
+    {
+      waiting.subtract(bytes, ordering: .relaxed)
+      return completion()
+    }
     do {
       let (core, space) = try open("set")
       core.submit(
         storing(fills, in: space), space: nil, key: WriteRequest.noKey, isPatient: true
       ) { [self] result in
+        waiting.subtract(bytes, ordering: .relaxed)
         // The values are valid although they could not be stored.
         if case .failed(let error) = result { report(error) }
         completion()
       }
     } catch {
+      waiting.subtract(bytes, ordering: .relaxed)
       report(error)
       completion()
     }
@@ -161,7 +194,7 @@ final class RemoteCopies: Sendable {
 
   private func storing(_ fills: [Fill], in space: NamespaceHandle) -> WriteRequest.Kind {
     let (name, service) = (name, service)
-    let bytes = fills.reduce(0) { $0 + $1.content.payload.count }
+    let bytes = fills.reduce(0) { $0 + $1.bytes }
     return .alter(bytes: bytes) { transaction in
       let record = transaction.generation.table.remoteRecord(name)
       let topology = service.topology
@@ -179,19 +212,22 @@ final class RemoteCopies: Sendable {
     _ fill: Fill, _ record: RemoteRecord?, _ topology: RemoteTopology,
     to transaction: inout StoreTransaction, in space: NamespaceHandle
   ) throws -> Bool {
-    guard let record, record.isPassed(by: fill.fence, topology: topology) else {
+    guard let content = fill.content, let record,
+      record.isPassed(by: fill.fence, topology: topology)
+    else {
       guard fill.elseRemoves else { return false }
-      // A write that was sent before this one may have been executed after it, or not be stored yet.
+      // A write that was sent before this one may have been executed after it, or not be stored yet. What
+      // replaces a removed value is fetched again.
       return try remove(fill.key, from: &transaction, in: space)
     }
     let present = try transaction.versions(of: fill.key, in: space)
     if let present, present.commit >= fill.fence.since,
-      present.remote != fill.content.remoteVersion
+      present.remote != content.remoteVersion
     {
       // Both are of requests at the same time, and it is not known which is newer (L6).
       return try remove(fill.key, from: &transaction, in: space)
     }
-    try transaction.set(fill.content, forKey: fill.key, in: space)
+    try transaction.set(content, forKey: fill.key, in: space)
     // A value that is on its way from the server may be older than one that was written.
     if fill.elseRemoves { record.table.noteRemoteChange(hash: fill.fence.hash) }
     return true

@@ -5,9 +5,18 @@
 internal import LarderEngine
 internal import Synchronization
 
+// SHARED REQUESTS
+//
+// Tasks that read a key at the same time share one request. A task joins a running one only if nothing can
+// have come between that the process may have read already: the fence is the same, no transaction of the
+// store has begun since, and no other request of the process for the key has had an answer since.
+//
+// The task that began the request continues it on Swift's pool, never on an actor. A caller that blocks its
+// thread joins none: the thread may be one that the request needs.
+
 /// A request for one key, whose answer several tasks may share.
 final class RemoteFetch: Sendable {
-  private typealias Outcome = TimedOutcome<Result<RemoteAnswer, any Error>>
+  private typealias Outcome = TimedOutcome<Result<RemoteAnswer, any Error>?>
 
   private struct State {
     var result: Result<RemoteAnswer, any Error>?
@@ -17,13 +26,15 @@ final class RemoteFetch: Sendable {
   private let fence: RemoteFence
   private let start = ContinuousClock.now
   private let state = Mutex(State())
+  /// The longest wait for the request of another task.
+  private static let patience: Duration = .seconds(1)
 
   init(_ fence: RemoteFence) { self.fence = fence }
 
-  /// Whether the answer is one to a later request as well: the server was asked within a time, and neither
-  /// the link nor a process of the host has noted a change of the key since.
+  /// Whether the answer is one to a later request as well, which may be at most `limit` older.
   func answers(_ later: RemoteFetch, within limit: Duration) -> Bool {
-    guard fence == later.fence, later.start - start < limit else { return false }
+    guard fence == later.fence, fence.since == later.fence.since, later.start - start < limit
+    else { return false }
     return state.withLock { state in
       if case .failure? = state.result { false } else { true }
     }
@@ -38,14 +49,17 @@ final class RemoteFetch: Sendable {
     for waiter in waiters { waiter.finish(result) }
   }
 
-  /// Waits for the answer, until the caller is cancelled. The time limits of the request end the wait as well.
-  func answer() async throws -> RemoteAnswer {
+  /// Waits for the answer, until the caller is cancelled.
+  ///
+  /// - Returns: `nil` if the answer has not come within a second.
+  func answer() async throws -> RemoteAnswer? {
     if let result = state.withLock({ $0.result }) { return try result.get() }
     let own = Mutex<Outcome?>(nil)
-    return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { continuation in
-        let outcome = Outcome { continuation.resume(with: $0) }
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let outcome = Outcome { continuation.resume(returning: $0) }
         own.withLock { $0 = outcome }
+        outcome.setTimer(after: Self.patience) { outcome.finish(nil) }
         let result = state.withLock { state in
           if state.result == nil { state.waiters.append(outcome) }
           return state.result
@@ -57,33 +71,50 @@ final class RemoteFetch: Sendable {
     } onCancel: {
       own.withLock { $0 }?.finish(.failure(CancellationError()))
     }
+    return try result?.get()
   }
 }
 
-/// The requests of a process that have no answer, or whose answer is not stored yet.
-///
-/// Of each key it has the request that began last: a task that has read the answer to another one never gets
-/// an older answer.
+/// The requests of this process that have no answer, or whose answer is not stored yet: of each key the one
+/// that began last.
 final class RemoteFetches: Sendable {
-  private let running = Mutex<[EncodedKey: RemoteFetch]>([:])
+  /// A key of a store. Several caches may use it, with several links to the same server.
+  struct Place: Hashable {
+    private let store: ObjectIdentifier
+    private let server: RemoteName
+    private let key: RemoteKey
+
+    init(_ place: RemoteCopies.Place, _ server: RemoteName) {
+      store = ObjectIdentifier(place.store.core)
+      self.server = server
+      key = place.remote
+    }
+  }
+
+  static let all = RemoteFetches()
+  private let running = Mutex<[Place: RemoteFetch]>([:])
 
   /// Begins a request, unless a running one has the same answer.
   ///
   /// - Returns: The request that has the answer.
   func begin(
-    _ key: EncodedKey, _ own: RemoteFetch, joins: Bool, within limit: Duration
+    _ place: Place, _ own: RemoteFetch, joins: Bool, within limit: Duration
   ) -> RemoteFetch {
     running.withLock { running in
-      if joins, let other = running[key], other.answers(own, within: limit) { return other }
-      running[key] = own
+      if joins, let other = running[place], other.answers(own, within: limit) { return other }
+      running[place] = own
       return own
     }
   }
 
-  func end(_ key: EncodedKey, _ fetch: RemoteFetch) {
-    running.withLock { running in if running[key] === fetch { running[key] = nil } }
+  /// Notes that a request has an answer: later reads must not get an older one.
+  ///
+  /// - Parameter fetch: The request; `nil` if no other task may share it.
+  func settle(_ place: Place, _ fetch: RemoteFetch?) {
+    running.withLock { running in if running[place] !== fetch { running[place] = nil } }
   }
 
-  /// Lets no request join one that has begun.
-  func removeAll() { running.withLock { $0.removeAll(keepingCapacity: true) } }
+  func end(_ place: Place, _ fetch: RemoteFetch) {
+    running.withLock { running in if running[place] === fetch { running[place] = nil } }
+  }
 }

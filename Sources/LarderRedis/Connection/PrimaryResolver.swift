@@ -62,7 +62,9 @@ struct PrimaryResolver: Sendable {
         try Task.checkCancellation()
         let left = end - .now
         // An attempt without time would replace the answer of an earlier one.
-        guard left > (failures[index] == nil ? .zero : Self.leastTime) else { throw error(failures) }
+        guard left > (failures[index] == nil ? .zero : Self.leastTime) else {
+          throw error(failures)
+        }
         do {
           return try await connect(by: sentinels[index], within: left, onPush)
         } catch let error as RedisError {

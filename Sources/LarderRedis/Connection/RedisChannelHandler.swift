@@ -44,21 +44,19 @@ final class RedisChannelHandler: ChannelInboundHandler {
   }
 
   private func expire() {
-    let (expired, continues) = pipeline.expire(timeoutError)
-    if let timeout = expired {
-      // Nothing has come for four times as long as an answer may take: the connection is dead.
-      let silence = NIODeadline.now() - lastRead
-      if !isSecure {
-        end(timeoutError(timeout))
-      } else if silence >= TimeAmount(configuration.timeout) * 4 {
-        end(
-          RedisError(
-            .connectionLost, server,
-            "The server has sent nothing for \(silence.nanoseconds / 1_000_000) ms. Check the network."
-          ))
-      }
+    let (expired, oldest) = pipeline.expire(timeoutError)
+    if let timeout = expired, !isSecure { return end(timeoutError(timeout)) }
+    guard let oldest else { return }
+    // Nothing has come for four times as long as an answer may take: the connection is dead.
+    let silence = NIODeadline.now() - max(lastRead, oldest)
+    if silence >= TimeAmount(configuration.timeout) * 4 {
+      return end(
+        RedisError(
+          .connectionLost, server,
+          "The server has sent nothing for \(silence.nanoseconds / 1_000_000) ms. Check the network."
+        ))
     }
-    if continues { watch() }
+    watch()
   }
 
   private func timeoutError(_ timeout: TimeAmount) -> RedisError {

@@ -24,7 +24,6 @@ public final class RedisConnection: RedisSender {
   private let channel: any Channel
   private let handler: NIOLoopBound<RedisChannelHandler>
   private let pipeline: RedisPipeline
-  private let requests = Atomic<UInt64>(0)
   /// The options, with the address of the server, also if sentinels have named it.
   public let configuration: RedisConfiguration
 
@@ -192,21 +191,29 @@ public final class RedisConnection: RedisSender {
   ) async throws -> [RedisValue] {
     if commands.isEmpty { return [] }
     try Task.checkCancellation()
-    let id = requests.wrappingAdd(1, ordering: .relaxed).newValue
-    let bytes = commands.count == 1 ? commands[0].bytes : commands.flatMap { $0.bytes }
+    var bytes = commands[0].bytes
+    if commands.count > 1 {
+      bytes.reserveCapacity(commands.reduce(0) { $0 + $1.bytes.count })
+      for command in commands.dropFirst() { bytes += command.bytes }
+    }
     let limit = TimeAmount(timeout ?? configuration.timeout)
+    let request = RequestNumber()
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { caller in
-        pipeline.send(
-          bytes, commands: commands.count, within: limit, id: id, caller, on: channel
+        let number = pipeline.send(
+          bytes, commands: commands.count, within: limit, caller, on: channel
         ) { [handler] in handler.value.watch() }
+        request.value.store(number, ordering: .releasing)
         // The cancellation handler may have run before.
-        if Task.isCancelled { pipeline.abandon(id, CancellationError()) }
+        if Task.isCancelled { pipeline.abandon(number, CancellationError()) }
       }
     } onCancel: {
-      pipeline.abandon(id, CancellationError())
+      pipeline.abandon(request.value.load(ordering: .acquiring), CancellationError())
     }
   }
+
+  /// The number of a request, or zero before it was sent.
+  private final class RequestNumber: Sendable { let value = Atomic<UInt64>(0) }
 
   // MARK: The end
 

@@ -32,8 +32,10 @@ final class RedisPipeline: Sendable {
   private struct State {
     var pending = CircularBuffer<Request>()
     var pendingCommands = 0
-    /// The replies to the first request.
+    /// The number of replies to the first request, and these replies if it has a caller.
+    var received = 0
     var replies: [RedisValue] = []
+    var nextID: UInt64 = 0
     /// The error of requests from now on, after the end.
     var failure: RedisError?
     var writer: SocketWriter?
@@ -43,6 +45,8 @@ final class RedisPipeline: Sendable {
     var isWatched = false
   }
 
+  /// The number of bytes that most sockets take at once.
+  private static let directLimit = 64 << 10
   private let server: String
   private let limit: Int
   private let state = Mutex(State())
@@ -60,20 +64,21 @@ final class RedisPipeline: Sendable {
   /// Sends commands.
   ///
   /// - Parameters:
-  ///   - id: The number of the request, for ``abandon(_:_:)``.
-  ///   - watch: A closure that begins to call ``expire()``.
+  ///   - watch: A closure that begins to call ``expire(_:)``.
+  /// - Returns: The number of the request, for ``abandon(_:_:)``; zero if it was refused.
   func send(
-    _ bytes: [UInt8], commands: Int, within timeout: TimeAmount, id: UInt64,
+    _ bytes: [UInt8], commands: Int, within timeout: TimeAmount,
     _ caller: Continuation, on channel: any Channel, watch: @escaping @Sendable () -> Void
-  ) {
-    let error = state.withLock { state -> RedisError? in
-      if let failure = state.failure { return failure }
+  ) -> UInt64 {
+    // Copied by this thread, and not under the lock, if the socket will probably not take all.
+    let copy = bytes.count > Self.directLimit ? ByteBuffer(bytes: bytes) : nil
+    let outcome = state.withLock { state -> Result<UInt64, RedisError> in
+      if let failure = state.failure { return .failure(failure) }
       guard state.pendingCommands + commands <= limit else {
-        return RedisError(
-          .overloaded, server,
-          "\(state.pendingCommands) commands wait for an answer. Wait before sending more, or raise "
-            + "pendingLimit.")
+        return .failure(overload(state.pendingCommands))
       }
+      state.nextID += 1
+      let id = state.nextID
       state.pending.append(
         Request(
           id: id, commands: commands, deadline: .now() + timeout, timeout: timeout, caller: caller))
@@ -85,15 +90,28 @@ final class RedisPipeline: Sendable {
       let sent = state.queued == 0 ? state.writer?.send(bytes) ?? 0 : 0
       if sent < bytes.count {
         state.queued += 1
+        let rest =
+          copy?.getSlice(at: sent, length: bytes.count - sent) ?? ByteBuffer(bytes: bytes[sent...])
         channel.eventLoop.execute { [self] in
-          channel.writeAndFlush(ByteBuffer(bytes: bytes[sent...])).whenComplete { _ in
+          channel.writeAndFlush(rest).whenComplete { _ in
             self.state.withLock { $0.queued -= 1 }
           }
         }
       }
-      return nil
+      return .success(id)
     }
-    if let error { caller.resume(throwing: error) }
+    switch outcome {
+    case .success(let id): return id
+    case .failure(let error):
+      caller.resume(throwing: error)
+      return 0
+    }
+  }
+
+  private func overload(_ waiting: Int) -> RedisError {
+    RedisError(
+      .overloaded, server,
+      "\(waiting) commands wait for an answer. Wait before sending more, or raise pendingLimit.")
   }
 
   // MARK: The ends of requests
@@ -106,12 +124,12 @@ final class RedisPipeline: Sendable {
       state -> (Bool, Continuation?, [RedisValue]) in
       guard let first = state.pending.first else { return (false, nil, []) }
       state.pendingCommands -= 1
-      state.replies.append(reply)
-      guard state.replies.count == first.commands else { return (true, nil, []) }
+      state.received += 1
+      if first.caller != nil { state.replies.append(reply) }
+      guard state.received == first.commands else { return (true, nil, []) }
       state.pending.removeFirst()
-      let replies = state.replies
-      state.replies = []
-      return (true, first.caller, replies)
+      defer { (state.received, state.replies) = (0, []) }
+      return (true, first.caller, state.replies)
     }
     caller?.resume(returning: replies)
     return isWanted
@@ -120,7 +138,13 @@ final class RedisPipeline: Sendable {
   /// Fails a request whose caller no longer waits.
   func abandon(_ id: UInt64, _ error: any Error) {
     let caller = state.withLock { state -> Continuation? in
-      guard let index = state.pending.firstIndex(where: { $0.id == id }) else { return nil }
+      // The requests of the queue have consecutive numbers.
+      guard let first = state.pending.first, id >= first.id,
+        id - first.id < UInt64(state.pending.count)
+      else { return nil }
+      let offset = Int(id - first.id)
+      if offset == 0 { state.replies = [] }
+      let index = state.pending.index(state.pending.startIndex, offsetBy: offset)
       defer { state.pending[index].caller = nil }
       return state.pending[index].caller
     }
@@ -129,10 +153,13 @@ final class RedisPipeline: Sendable {
 
   /// Fails the requests whose time is over.
   ///
-  /// - Returns: The time limit of one of them, and whether there are others.
-  func expire(_ error: (TimeAmount) -> RedisError) -> (expired: TimeAmount?, continues: Bool) {
+  /// - Returns: The time limit of one of them, and the time at which the oldest request without a reply was
+  ///   sent.
+  func expire(
+    _ error: (TimeAmount) -> RedisError
+  ) -> (expired: TimeAmount?, oldest: NIODeadline?) {
     let now = NIODeadline.now()
-    let (late, continues) = state.withLock { state in
+    let (late, oldest) = state.withLock { state in
       var late: [(Continuation, TimeAmount)] = []
       for index in state.pending.indices where state.pending[index].deadline <= now {
         if let caller = state.pending[index].caller {
@@ -140,11 +167,12 @@ final class RedisPipeline: Sendable {
           state.pending[index].caller = nil
         }
       }
+      if let first = state.pending.first, first.caller == nil { state.replies = [] }
       state.isWatched = !state.pending.isEmpty
-      return (late, state.isWatched)
+      return (late, state.pending.first.map { $0.deadline - $0.timeout })
     }
     for (caller, timeout) in late { caller.resume(throwing: error(timeout)) }
-    return (late.first?.1, continues)
+    return (late.first?.1, oldest)
   }
 
   /// Refuses requests from now on.
@@ -156,7 +184,8 @@ final class RedisPipeline: Sendable {
   func end() {
     let (callers, error, writer) = state.withLock { state in
       defer {
-        (state.pending, state.pendingCommands, state.replies) = (CircularBuffer(), 0, [])
+        (state.pending, state.pendingCommands) = (CircularBuffer(), 0)
+        (state.received, state.replies) = (0, [])
         state.writer = nil
       }
       return (state.pending.compactMap { $0.caller }, state.failure, state.writer)

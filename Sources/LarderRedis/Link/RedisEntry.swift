@@ -14,9 +14,8 @@ internal import LarderEngine
 //
 // The server names changes of keys that begin with `PREFIX:v:{`. A value is
 //
-//      0  magic    u8   0x4C      1  format  u8  2      2  codec  u16 as in a store's entry
-//      4  flags    u8   1: the key is known to have no value, 2: the key expires
-//      5  zero     3 bytes
+//      0  magic    u8   0x4C      1  format  u8  1      2  codec  u16 as in a store's entry
+//      4  flags    u8   1: the key is known to have no value      5  zero  3 bytes
 //      8  version  u64  random, another one for each write; little-endian, as all numbers
 //     16  tags     u8   count; for each its length u8, its bytes, and the bytes of its key at the time
 //         payload
@@ -86,8 +85,8 @@ struct RedisEntry {
   /// Returns the bytes of an entry.
   static func bytes(_ entry: RemoteEntry, tokens: [[UInt8]]) -> [UInt8] {
     var result: [UInt8] = [
-      0x4C, 2, UInt8(truncatingIfNeeded: entry.codec), UInt8(entry.codec >> 8),
-      (entry.isAbsent ? 1 : 0) | (entry.version.lifetime == nil ? 0 : lifetimeFlag), 0, 0, 0,
+      0x4C, 1, UInt8(truncatingIfNeeded: entry.codec), UInt8(entry.codec >> 8),
+      entry.isAbsent ? 1 : 0, 0, 0, 0,
     ]
     result.reserveCapacity(headerSize + 1 + entry.payload.count + entry.tags.count * 64)
     result += versionBytes(entry.version.version)
@@ -108,15 +107,8 @@ struct RedisEntry {
 
   /// Returns the version in the first bytes of a value; `nil` if they are not those of one.
   static func version(_ header: [UInt8]) -> UInt64? {
-    guard header.count >= headerSize, header[0] == 0x4C, header[1] == 2 else { return nil }
+    guard header.count >= headerSize, header[0] == 0x4C, header[1] == 1 else { return nil }
     return header[8..<16].reversed().reduce(0) { $0 << 8 | UInt64($1) }
-  }
-
-  private static let lifetimeFlag: UInt8 = 2
-
-  /// Whether the key of a value expires.
-  static func hasLifetime(_ header: [UInt8]) -> Bool {
-    header.count >= headerSize && header[4] & lifetimeFlag != 0
   }
 
   /// Reads a value. Fails if the bytes are not those of one.

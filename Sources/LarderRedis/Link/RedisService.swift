@@ -85,50 +85,25 @@ final class RedisService: RemoteService {
 
   func read(_ wanted: [RemoteKey]) async throws -> [RemoteEntry?] {
     let names = wanted.map { keys.value($0) }
-    let (values, lifetimes) = try await values(of: names)
+    // Not in one step. If a value is written in between, the lifetime is that of the new one, and the version
+    // is the old one's: by it the link removes the copy, and the server refuses a conditional write.
+    let replies = try await execute(
+      names.flatMap { [RedisCommand("GET", $0), RedisCommand("PTTL", $0)] })
     var found: [RedisEntry?] = []
     found.reserveCapacity(names.count)
-    for (index, value) in values.enumerated() {
-      guard let bytes = value.bytes else {
+    for (index, name) in names.enumerated() {
+      guard let bytes = replies[2 * index].bytes else {
         found.append(nil)
         continue
       }
-      guard let entry = RedisEntry(bytes, lifetime: lifetimes[index]) else {
+      guard let entry = RedisEntry(bytes, lifetime: Self.lifetime(replies[2 * index + 1])) else {
         throw RedisError(
           .unreadableValue, server,
-          "The key \(names[index]) has bytes that no link has written. Remove it, or use another "
-            + "prefix.")
+          "The key \(name) has bytes that no link has written. Remove it, or use another prefix.")
       }
       found.append(entry)
     }
     return try await checkingTags(found, wanted)
-  }
-
-  /// Reads values with their remaining lifetimes.
-  ///
-  /// Not in one step: a value that is written in between may get the lifetime of the one before. The server
-  /// names the change after the fence of the request, so that no copy of it stays verified (L4).
-  private func values(
-    of names: [String]
-  ) async throws -> (values: [RedisValue], lifetimes: [Int: Int64]) {
-    if names.count == 1 {
-      let replies = try await execute([
-        RedisCommand("PTTL", names[0]), RedisCommand("GET", names[0]),
-      ])
-      return ([replies[1]], Self.lifetime(replies[0]).map { [0: $0] } ?? [:])
-    }
-    // The keys of a command belong to one slot of a cluster.
-    let values =
-      client.cluster == nil
-      ? try await execute([RedisCommand("MGET", names)])[0].elements ?? []
-      : try await execute(names.map { RedisCommand("GET", $0) })
-    guard values.count == names.count else {
-      throw RedisError(.protocolViolation, server, "The answer to MGET has another form.")
-    }
-    let mortal = values.indices.filter { values[$0].bytes.map(RedisEntry.hasLifetime) ?? false }
-    let replies = try await execute(mortal.map { RedisCommand("PTTL", names[$0]) })
-    let lifetimes = zip(mortal, replies).map { ($0, Self.lifetime($1) ?? 1) }
-    return (values, Dictionary(uniqueKeysWithValues: lifetimes))
   }
 
   /// Leaves out the values whose tags were removed.
@@ -160,15 +135,15 @@ final class RedisService: RemoteService {
   func versions(
     of wanted: [RemoteKey], _ execute: ([RedisCommand]) async throws -> [RedisValue]
   ) async throws -> [RemoteVersion?] {
-    // Not in one step, as in `values(of:)`.
+    // Not in one step, as in `read(_:)`.
     let replies = try await execute(
       wanted.flatMap { key in
         let name = keys.value(key)
-        return [RedisCommand("PTTL", name), RedisCommand("GETRANGE", name, 0, 15)]
+        return [RedisCommand("GETRANGE", name, 0, 15), RedisCommand("PTTL", name)]
       })
     return wanted.indices.map { index in
-      replies[2 * index + 1].bytes.flatMap(RedisEntry.version).map {
-        RemoteVersion($0, lifetime: Self.lifetime(replies[2 * index]))
+      replies[2 * index].bytes.flatMap(RedisEntry.version).map {
+        RemoteVersion($0, lifetime: Self.lifetime(replies[2 * index + 1]))
       }
     }
   }
