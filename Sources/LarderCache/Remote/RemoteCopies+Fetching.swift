@@ -4,7 +4,7 @@
 
 internal import LarderEngine
 
-/// What the server has for a key, with the time at which the host's copy expires.
+/// The answer of the server about a key, with the time at which the host's copy expires.
 enum RemoteAnswer: Sendable {
   case unknown
   case absent

@@ -20,7 +20,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
   private var lastRead = NIODeadline.now()
   /// Whether TLS has been agreed on, or is not wanted.
   private var isSecure: Bool
-  /// The time between looks for requests that are too late, while there are any.
+  /// The time between two comparisons of the deadlines, while there are requests.
   private static let watchInterval = TimeAmount.milliseconds(20)
 
   init(
@@ -36,7 +36,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
   // MARK: Time limits and the end
 
-  /// Looks for requests that are too late from now on, while there are any.
+  /// Compares the deadlines of requests from now on, while there are any.
   func watch() {
     context?.eventLoop.assumeIsolated().scheduleTask(in: Self.watchInterval) { [weak self] in
       self?.expire()

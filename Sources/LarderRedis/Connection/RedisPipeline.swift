@@ -151,7 +151,7 @@ final class RedisPipeline: Sendable {
     caller?.resume(throwing: error)
   }
 
-  /// Fails the requests whose time is over.
+  /// Fails the requests after their deadlines.
   ///
   /// - Returns: The time limit of one of them, and the time at which the oldest request without a reply was
   ///   sent.
