@@ -200,11 +200,15 @@ extension PersistentCache {
     return values.merging(computed) { $1 }
   }
 
-  /// Reads keys in one snapshot, or one by one if an entry cannot be read: it is computed again.
+  /// Reads keys in one snapshot, or one by one if an entry cannot be read or the server is lost: then the
+  /// key is computed.
   private func readable(_ keys: Set<Key>) throws -> [Key: Value] {
     do {
       return try backend.values(for: keys)
-    } catch let error as StoreError where error.code == .unreadableEntry {
+    } catch
+      where backend.isServerLoss(error)
+      || (error as? StoreError)?.code == .unreadableEntry
+    {
       return try keys.reduce(into: [:]) { values, key in
         values[key] = try backend.readable(key, KeyRead()).value?.value
       }

@@ -49,6 +49,8 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   private let recordsExactUses: Bool
   /// The name of the link to the remote server of the values.
   private let remote: RemoteName?
+  /// Whether the values are those of a remote server.
+  var isRemote: Bool { remote != nil }
   /// The follower of generation switches. The store has a weak reference to it.
   private let follower: GenerationFollower?
 

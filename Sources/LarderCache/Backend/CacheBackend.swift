@@ -39,6 +39,8 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// Reads what is known of a key that is not a valid memory hit, in the remote server as well.
   func state(_ key: Key) throws -> KeyState<LoadedValue<Value>>
   func stateAsync(_ key: Key) async throws -> KeyState<LoadedValue<Value>>
+  /// Whether an error means that the remote server of the values could not be asked.
+  func isServerLoss(_ error: any Error) -> Bool
   /// Reads the newest value that is acknowledged anywhere.
   func newest(_ key: Key) async throws -> Value?
   func values(for keys: some Sequence<Key>) throws -> [Key: Value]
@@ -112,6 +114,7 @@ extension CacheBackend {
   var transactional: StoreBackend<Key, Value>? { nil }
   var sharedStore: SharedStore? { transactional?.store }
   var monitors: StoreMonitors? { nil }
+  func isServerLoss(_ error: any Error) -> Bool { false }
 
   func state(_ key: Key) throws -> KeyState<LoadedValue<Value>> { try find(key, KeyRead()) }
 

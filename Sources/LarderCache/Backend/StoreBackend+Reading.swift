@@ -115,6 +115,8 @@ extension StoreBackend {
     _ lookup: Lookup, _ key: Key, _ place: StoreKey
   ) throws -> LoadedValue<Value>? {
     guard case .found(let stored) = lookup.outcome else { return nil }
+    // Of a process that uses the namespace without the server, or from a time without it.
+    if tier.isRemote, stored.remoteVersion == 0 { return nil }
     let value = try context.decode(stored.payload, codec: stored.codec, of: key)
     var origin = TierOrigin(lookup, commitVersion: stored.commitVersion)
     origin.lifetime = stored.lifetime

@@ -64,7 +64,7 @@ extension RemoteBackend {
       }
     } catch {
       place.record.count(.failures)
-      await copies.forget([place.store.encoded])
+      await copies.forget([place.store.encoded], after: error)
       throw error
     }
     if let prepared, isReplaced {

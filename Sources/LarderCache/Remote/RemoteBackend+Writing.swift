@@ -55,7 +55,7 @@ extension RemoteBackend {
       }
     } catch {
       places.first?.record.count(.failures)
-      await copies.forget(encoded)
+      await copies.forget(encoded, after: error)
       throw error
     }
     try await copies.remove(encoded)
@@ -129,7 +129,7 @@ extension RemoteBackend {
     } catch {
       // Whether the server has the values is not known.
       writes.first?.place.record.count(.failures)
-      await copies.forget(writes.map(\.place.store.encoded))
+      await copies.forget(writes.map(\.place.store.encoded), after: error)
       throw error
     }
     writes.first?.place.record.count(.writes, writes.count)

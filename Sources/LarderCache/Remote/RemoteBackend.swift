@@ -33,6 +33,7 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   func report(_ error: any Error) { local.report(error) }
   func clearMemory() { local.clearMemory() }
   func sync() throws { try local.sync() }
+  func isServerLoss(_ error: any Error) -> Bool { service.isLoss(error) }
 
   /// Runs an asynchronous operation for a caller that blocks its thread.
   func waiting<R: Sendable>(_ body: @escaping @Sendable () async throws -> R) throws -> R {
@@ -59,7 +60,7 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
     case .absent:
       let lookup = try place.store.core.lookup(
         place.store.encoded, in: place.store.space, isRepeated: true)
-      if case .knownAbsent(let stored) = lookup.outcome, isFresh,
+      if case .knownAbsent(let stored) = lookup.outcome, isFresh, stored.remoteVersion != 0,
         place.record.isLinked(commitVersion: stored.commitVersion)
       {
         return .absent

@@ -26,7 +26,9 @@ extension RemoteCopies {
 
     /// Whether the entry is known to be as new as the link.
     var isVerified: Bool {
-      stored.map { place.record.isLinked(commitVersion: $0.commitVersion) } ?? false
+      stored.map {
+        $0.remoteVersion != 0 && place.record.isLinked(commitVersion: $0.commitVersion)
+      } ?? false
     }
 
     /// The host's copy of a version of the server. A tag may have been removed since.

@@ -255,6 +255,11 @@ final class RemoteCopies: Sendable {
       }, space: nil)
   }
 
+  /// Removes keys after a failed write, unless the server cannot have executed it.
+  func forget(_ keys: [EncodedKey], after error: any Error) async {
+    if !service.isUnsent(error) { await forget(keys) }
+  }
+
   /// Removes keys of which it is not known what the server has.
   func forget(_ keys: [EncodedKey]) async {
     do { try await remove(keys) } catch { report(error) }

@@ -18,6 +18,8 @@ package protocol RemoteService: AnyObject, Sendable {
   func refreshTopology()
   /// Whether an error means that the server could not be asked.
   func isLoss(_ error: any Error) -> Bool
+  /// Whether an error means that nothing was sent.
+  func isUnsent(_ error: any Error) -> Bool
 
   func read(_ keys: [RemoteKey]) async throws -> [RemoteEntry?]
   /// Returns the versions of values, and their remaining lifetimes.

@@ -131,15 +131,20 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
   ///
   /// - Parameter servers: The number of the set of servers.
   package func begin(link: UInt64, commitVersion: UInt64, server: String, servers: UInt64 = 0) {
-    for (index, word) in Self.words(of: server).enumerated() {
-      unsafe table.word(textStart + index * 8).pointee.store(word, ordering: .relaxed)
-    }
+    describe(server: server)
     unsafe word(.verifiedFrom).pointee.max(commitVersion, ordering: .releasing)
     unsafe word(.pid).pointee.store(UInt64(table.pid), ordering: .relaxed)
     // Before the link, without which nothing is stored.
     unsafe word(.servers).pointee.store(servers, ordering: .relaxed)
     unsafe word(.link).pointee.store(link, ordering: .sequentiallyConsistent)
     count(.connections)
+  }
+
+  /// Stores the text of the server.
+  package func describe(server: String) {
+    for (index, word) in Self.words(of: server).enumerated() {
+      unsafe table.word(textStart + index * 8).pointee.store(word, ordering: .relaxed)
+    }
   }
 
   private var textStart: Int {

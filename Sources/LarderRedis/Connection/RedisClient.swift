@@ -11,8 +11,8 @@
 /// ```
 ///
 /// All tasks share one connection to each server. A command is executed at most once. After five failures of a
-/// server in a row, which may be timeouts, commands for it fail at once for about a second; then one is sent,
-/// and the others follow if it succeeds. After a `READONLY` reply the server is a replica: the next command is
+/// server in a row, which may be timeouts, commands for it fail at once for about a second; then they are
+/// sent, until the next failure. After a `READONLY` reply the server is a replica: the next command is
 /// sent on a new connection.
 ///
 /// In a cluster each command goes to the primary with its key. The key is the first argument, that of `OBJECT`,

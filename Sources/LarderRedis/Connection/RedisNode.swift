@@ -9,7 +9,7 @@ internal import Synchronization
 ///
 /// A command is sent at most once. A time limit of the caller is that of the connection and the replies together;
 /// without one, each has that of the configuration. After five failures in a row, which may be timeouts, commands fail at once
-/// for about a second; then one is sent, and the others follow if it succeeds.
+/// for about a second; then they are sent, until the next failure.
 final class RedisNode: RedisSender {
   private struct State {
     var connection: RedisConnection?
@@ -85,8 +85,8 @@ final class RedisNode: RedisSender {
             + "\((end - .now).formattedMilliseconds). The last failure: "
             + (state.lastError?.message ?? "unknown"))
       }
-      // The others wait for the outcome of this one.
-      state.blockedUntil = .now + configuration.timeout
+      // All of them: if one is sent alone, the others fail although the server is back.
+      state.blockedUntil = nil
     }
   }
 
@@ -164,8 +164,11 @@ extension RedisError {
     case .unreachable, .connectionLost, .closed, .timeout, .overloaded, .notMaster, .clusterChanged:
       true
     case .command:
-      ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY", "MOVED", "ASK"]
-        .contains(reply?.code)
+      [
+        "LOADING", "OOM", "MISCONF", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "READONLY",
+        "MOVED", "ASK",
+      ]
+      .contains(reply?.code)
     default: false
     }
   }

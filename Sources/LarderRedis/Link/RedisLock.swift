@@ -118,12 +118,12 @@ private struct RedisLock: Sendable {
     let isLost = term.isLost
     renewal.cancel()
     guardian.cancel()
-    await release()
-    if isLost {
+    if await release() == false || isLost {
       throw RedisError(
         .lockLost, service.server,
-        "The lock \"\(name)\" could not be renewed within \(lease). Another process may have had it before the "
-          + "closure ended. Check the network, or pass a longer lease.")
+        "The lock \"\(name)\" was not held until the closure ended: it could not be renewed within \(lease), or "
+          + "the server has lost it. Another process may have had it. Check the network and the server, or "
+          + "pass a longer lease.")
     }
     return try result.get()
   }
@@ -187,12 +187,16 @@ private struct RedisLock: Sendable {
     }
   }
 
-  private func release() async {
+  /// Ends the lock.
+  ///
+  /// - Returns: Whether it was still this one's; `nil` if the server has not answered.
+  @discardableResult
+  private func release() async -> Bool? {
     // Also after the task was cancelled; after a failure the lease ends.
     let release = BlockingWork.task {
-      _ = try? await execute(RedisScript.release, [key], within: request)
+      try? await execute(RedisScript.release, [key], within: request).integer == 1
     }
-    await release.value
+    return (try? await release.value) ?? nil
   }
 }
 

@@ -204,6 +204,7 @@ private final class RedisTracking {
   ///
   /// - Parameter onConnect: Called when the link has begun.
   func run(onConnect: () -> Void) async throws {
+    try record().describe(server: service.name)
     let servers = try await TrackedServers.connect(service.client, prefix: service.keys.tracked) {
       [inbox] message in
       inbox.add(message)
