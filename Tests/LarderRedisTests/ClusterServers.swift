@@ -43,7 +43,7 @@ final class ClusterServers: RemoteServers {
     primaries: Int, replicas: Int = 0, empty: Int = 0, timeout: Int = 60_000
   ) async throws {
     let count = primaries * (1 + replicas) + empty
-    let buses = Array((20_000..<32_000).shuffled().prefix(count))
+    let buses = (0..<count).map { _ in RedisServer.nextPort() }
     servers = try await withThrowingTaskGroup(of: (Int, RedisServer).self) { tasks in
       for index in 0..<count {
         tasks.addTask {

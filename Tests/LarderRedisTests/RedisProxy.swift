@@ -84,7 +84,7 @@ final class RedisProxy: Sendable {
       for part in parts { client.writeAndFlush(part, promise: nil) }
     }
 
-    /// Returns whether bytes of the server go on at once.
+    /// Returns whether bytes of the server are passed on at once.
     func passes(_ bytes: ByteBuffer) -> Bool {
       state.withLock { state in
         if state.isHeld { state.parts.append(bytes) }

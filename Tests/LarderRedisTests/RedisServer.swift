@@ -4,6 +4,7 @@
 
 import LarderRedis
 import LarderTesting
+import Synchronization
 import Testing
 
 #if canImport(Darwin)
@@ -22,6 +23,14 @@ final class RedisServer: Sendable {
     }
   }
 
+  private static let ports = Atomic<Int>(Int.random(in: 0..<12_000))
+
+  /// Returns another port for each server of these tests, of those that no system gives to clients. If another
+  /// process has it, the server does not start.
+  static func nextPort() -> Int {
+    20_000 + ports.wrappingAdd(1, ordering: .relaxed).newValue % 12_000
+  }
+
   let directory: TemporaryDirectory
   let process: ChildProcess
   let port: Int
@@ -37,8 +46,7 @@ final class RedisServer: Sendable {
     _ options: [String] = [], certificates: Certificates? = nil, hasPort: Bool = false
   ) async throws {
     directory = try TemporaryDirectory()
-    // Of the ports that no system gives to clients; if another process has it, the server does not start.
-    port = Int.random(in: 20_000..<32_000)
+    port = Self.nextPort()
     var words = [
       "--port", hasPort ? "\(port)" : "0", "--unixsocket", directory.appending("socket"),
     ]

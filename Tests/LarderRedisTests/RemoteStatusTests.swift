@@ -126,7 +126,7 @@ struct RemoteStatusTests {
     #expect(try await cache.value(forKey: "k", freshness: .latest) == "y")
   }
 
-  @Test func `The tool asks a server for a value and for the time of a round trip`() async throws {
+  @Test func `The tool prints a value of a server and the time of a round trip`() async throws {
     let server = try await RedisServer(["--requirepass", "hidden"])
     var configuration = server.socket
     configuration.password = "hidden"

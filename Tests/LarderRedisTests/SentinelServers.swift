@@ -24,7 +24,7 @@ final class SentinelProcesses: Sendable {
     _ count: Int, of server: Int, secure: Certificates? = nil, _ options: [String] = []
   ) throws {
     directory = try TemporaryDirectory()
-    let ports = (20_000..<32_000).shuffled().prefix(count)
+    let ports = (0..<count).map { _ in RedisServer.nextPort() }
     var processes: [ChildProcess] = []
     for port in ports {
       let path = directory.appending("\(port).conf")

@@ -70,8 +70,9 @@
       let (count, json) = (count, server.json)
       try server.run { configuration in
         let client = RedisClient(configuration)
-        let info = try await client.send(RedisCommand("INFO", "server")).text ?? ""
-        let role = try await client.send(RedisCommand("ROLE")).elements?.first?.text ?? "unknown"
+        // A user of a cache need not have the right to these two.
+        let about = try await client.send([RedisCommand("INFO", "server"), RedisCommand("ROLE")])
+        let role = about[1].elements?.first?.text ?? "of an unknown role"
         var times: [Double] = []
         for _ in 0..<count {
           let start = ContinuousClock.now
@@ -81,7 +82,7 @@
         await client.close()
         times.sort()
         show(
-          ("\(configuration)", Self.version(info), role),
+          ("\(configuration)", Self.version(about[0].text ?? ""), role),
           (times[times.count / 2], times[times.count - 1]), json)
       }
     }

@@ -23,7 +23,7 @@ extension StoreCore {
   /// Queues a write request for the store's thread.
   ///
   /// - Parameters:
-  ///   - isPatient: Whether it may wait for a millisecond, so that it is committed together with others.
+  ///   - isPatient: Whether it may wait for 0.2 ms, so that it is committed together with others.
   ///   - completion: A closure that is called once, when the request is committed or has
   ///     failed. After `writeTimeout` the request has failed. It runs on the calling thread or on one
   ///     that must not block.

@@ -86,7 +86,7 @@ extension StoreCore {
   /// Queues a write request for the store's thread and returns at once. Blocks only while the
   /// write-behind queue is full.
   ///
-  /// - Parameter isPatient: Whether it may wait for a millisecond in the queue.
+  /// - Parameter isPatient: Whether it may wait while the store's thread lingers.
   package func enqueueWriteBehind(
     _ record: WriteRequest, isPatient: Bool = false
   ) throws(StoreError) {

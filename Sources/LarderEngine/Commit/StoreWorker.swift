@@ -27,8 +27,8 @@ final class StoreWorker: Sendable {
 
   /// Wakes the thread for the queue, and starts it if necessary.
   ///
-  /// - Parameter isPatient: Whether the work may wait for a millisecond, so that it is committed together with
-  ///   other work, and most of it wakes no thread.
+  /// - Parameter isPatient: Whether the work may wait while the thread lingers, so that it is committed together
+  ///   with other work, and most of it wakes no thread.
   func wake(_ core: StoreCore, isPatient: Bool = false) {
     start(core)
     if isPatient { hasPatientWork.store(true, ordering: .sequentiallyConsistent) }

@@ -44,19 +44,21 @@ final class RedisChannelHandler: ChannelInboundHandler {
   }
 
   private func expire() {
-    let (expired, oldest) = pipeline.expire(timeoutError)
+    let (expired, overdue, continues) = pipeline.expire(timeoutError)
     if let timeout = expired, !isSecure { return end(timeoutError(timeout)) }
-    guard let oldest else { return }
-    // Nothing has come for four times as long as an answer may take: the connection is dead.
-    let silence = NIODeadline.now() - max(lastRead, oldest)
-    if silence >= TimeAmount(configuration.timeout) * 4 {
-      return end(
-        RedisError(
-          .connectionLost, server,
-          "The server has sent nothing for \(silence.nanoseconds / 1_000_000) ms. Check the network."
-        ))
+    if let overdue {
+      // Nothing has come for four times as long as an answer may take: the connection is dead. A command
+      // with a longer time limit of its caller, such as BLPOP, has that time first.
+      let silence = NIODeadline.now() - max(lastRead, overdue)
+      if silence >= TimeAmount(configuration.timeout) * 4 {
+        return end(
+          RedisError(
+            .connectionLost, server,
+            "The server has sent nothing for \(silence.nanoseconds / 1_000_000) ms. Check the network."
+          ))
+      }
     }
-    watch()
+    if continues { watch() }
   }
 
   private func timeoutError(_ timeout: TimeAmount) -> RedisError {
@@ -85,7 +87,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
   func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
   func channelActive(context: ChannelHandlerContext) {
-    // With TLS, the bytes of the socket are those of another handler.
+    // With TLS, the bytes of the socket are those of another handler. Without a writer, for example if no
+    // descriptor is left, all commands go through the channel.
     if configuration.tls == nil {
       try? context.pipeline.syncOperations.withUnsafeTransportIfAvailable(
         of: NIOBSDSocket.Handle.self
@@ -138,12 +141,11 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
   func channelInactive(context: ChannelHandlerContext) {
     self.context = nil
-    pipeline.refuse(
+    pipeline.end(
       RedisError(
         .connectionLost, server,
         "The server closed the connection. Whether it has executed commands without an answer is not "
           + "known."))
-    pipeline.end()
   }
 
   func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }

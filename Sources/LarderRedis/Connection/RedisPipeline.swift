@@ -153,13 +153,13 @@ final class RedisPipeline: Sendable {
 
   /// Fails the requests after their deadlines.
   ///
-  /// - Returns: The time limit of one of them, and the time at which the oldest request without a reply was
-  ///   sent.
+  /// - Returns: The time limit of one of them; the time at which the next request to be answered was sent, if
+  ///   that is late, whether it has a caller or not; and whether there are requests.
   func expire(
     _ error: (TimeAmount) -> RedisError
-  ) -> (expired: TimeAmount?, oldest: NIODeadline?) {
+  ) -> (expired: TimeAmount?, overdue: NIODeadline?, continues: Bool) {
     let now = NIODeadline.now()
-    let (late, oldest) = state.withLock { state in
+    let (late, overdue, continues) = state.withLock { state in
       var late: [(Continuation, TimeAmount)] = []
       for index in state.pending.indices where state.pending[index].deadline <= now {
         if let caller = state.pending[index].caller {
@@ -169,10 +169,11 @@ final class RedisPipeline: Sendable {
       }
       if let first = state.pending.first, first.caller == nil { state.replies = [] }
       state.isWatched = !state.pending.isEmpty
-      return (late, state.pending.first.map { $0.deadline - $0.timeout })
+      let overdue = state.pending.first.flatMap { $0.deadline <= now ? $0 : nil }
+      return (late, overdue.map { $0.deadline - $0.timeout }, state.isWatched)
     }
     for (caller, timeout) in late { caller.resume(throwing: error(timeout)) }
-    return (late.first?.1, oldest)
+    return (late.first?.1, overdue, continues)
   }
 
   /// Refuses requests from now on.
@@ -180,19 +181,21 @@ final class RedisPipeline: Sendable {
     state.withLock { state in if state.failure == nil { state.failure = error } }
   }
 
-  /// Fails all requests after the end of the connection.
-  func end() {
+  /// Fails all requests after the end of the connection, with the first error that was named.
+  func end(_ error: RedisError) {
     let (callers, error, writer) = state.withLock { state in
+      let first = state.failure ?? error
+      state.failure = first
       defer {
         (state.pending, state.pendingCommands) = (CircularBuffer(), 0)
         (state.received, state.replies) = (0, [])
         state.writer = nil
       }
-      return (state.pending.compactMap { $0.caller }, state.failure, state.writer)
+      return (state.pending.compactMap { $0.caller }, first, state.writer)
     }
     // The server would otherwise wait for the second descriptor.
     writer?.shutDown()
-    for caller in callers { caller.resume(throwing: error ?? CancellationError()) }
+    for caller in callers { caller.resume(throwing: error) }
   }
 
   /// The error of requests from now on, if there is one.

@@ -17,7 +17,8 @@ internal import Synchronization
 
 /// A lock of ``RedisLink/withLock(_:timeout:lease:_:)``, while it is held.
 public struct RedisLockHold: Sendable, Hashable {
-  /// A number that grows with each holder. Pass it to what the lock protects, which can then refuse requests of
+  /// A number that grows with each holder: at least the time of the server in microseconds, so that it also
+  /// grows if the server has lost its data, unless its clock is set back. Pass it to what the lock protects, which can then refuse requests of
   /// a former holder.
   public let fencingToken: UInt64
 }
@@ -36,7 +37,8 @@ extension RedisLink {
   ///
   /// The lock is a lease: if its process ends, or cannot reach the server, another one gets the lock after
   /// `lease`. The task of the closure is cancelled before that; a closure that runs on, or a process that is
-  /// stopped meanwhile, is not alone any more. A failover can lose the lock, because Redis replicates
+  /// stopped meanwhile, is not alone any more. If the server has lost the lock by the end of the closure, that
+  /// is ``RedisError/Code/lockLost`` as well. A failover can lose the lock, because Redis replicates
   /// asynchronously. Where this matters, check ``RedisLockHold/fencingToken`` at what the lock protects.
   ///
   /// The lock is not fair, and not re-entrant. For the processes of one host, use `SharedStore.lock(_:)`, which
