@@ -170,7 +170,7 @@ extension PersistentCache {
     for key in keys where values[key] == nil {
       if let value = tier.validValue(key) { values[key] = value } else { unknown.insert(key) }
     }
-    if !unknown.isEmpty { values.merge(try readable(unknown)) { _, new in new } }
+    if !unknown.isEmpty { values.merge(try await readable(unknown)) { _, new in new } }
     let missing = unknown.filter { values[$0] == nil }
     guard !missing.isEmpty else { return values }
 
@@ -202,9 +202,9 @@ extension PersistentCache {
 
   /// Reads keys in one snapshot, or one by one if an entry cannot be read or the server is lost: then the
   /// key is computed.
-  private func readable(_ keys: Set<Key>) throws -> [Key: Value] {
+  private func readable(_ keys: Set<Key>) async throws -> [Key: Value] {
     do {
-      return try backend.values(for: keys)
+      return try await backend.valuesAsync(for: keys)
     } catch
       where backend.isServerLoss(error)
       || (error as? StoreError)?.code == .unreadableEntry

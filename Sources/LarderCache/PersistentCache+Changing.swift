@@ -22,6 +22,12 @@ extension PersistentCache {
     try backend.versionedValue(key)
   }
 
+  /// Returns the value of a key with its version, without blocking a thread of Swift's pool; see the
+  /// synchronous form.
+  public func versionedValue(forKey key: Key) async throws -> VersionedValue<Value> {
+    try await backend.versionedValueAsync(key)
+  }
+
   /// Stores a value if the value of the key still has a version.
   ///
   /// ```swift

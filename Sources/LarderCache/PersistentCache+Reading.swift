@@ -48,11 +48,24 @@ extension PersistentCache {
     try backend.values(for: keys)
   }
 
+  /// Returns the values of several keys, in an asynchronous context; see the synchronous form. It suspends
+  /// only for the answer of a remote server.
+  public func values(forKeys keys: some Sequence<Key>) async throws -> [Key: Value] {
+    try await backend.valuesAsync(for: keys)
+  }
+
   /// Returns whether a key has a value.
   ///
   /// - Throws: ``/LarderEngine/StoreError`` if the store fails. A value that cannot be decoded counts.
   public func contains(_ key: Key) throws -> Bool {
     try tier.validValue(key) != nil || backend.contains(key)
+  }
+
+  /// Returns whether a key has a value, in an asynchronous context; see the synchronous form. It suspends
+  /// only for the answer of a remote server.
+  public func contains(_ key: Key) async throws -> Bool {
+    if tier.validValue(key) != nil { return true }
+    return try await backend.containsAsync(key)
   }
 
   /// Returns the value of a key with its expiration time, both of one write.
@@ -63,6 +76,12 @@ extension PersistentCache {
   /// - Returns: The item, or `nil` if the key has no value.
   /// - Throws: ``/LarderEngine/StoreError``, as ``value(forKey:)``.
   public func item(forKey key: Key) throws -> Item<Value>? { try backend.load(key)?.item }
+
+  /// Returns the value of a key with its expiration time, in an asynchronous context; see the synchronous
+  /// form. It suspends only for the answer of a remote server.
+  public func item(forKey key: Key) async throws -> Item<Value>? {
+    try await backend.stateAsync(key).value?.item
+  }
 }
 
 extension PersistentCache where Key: DecodableCacheKey {

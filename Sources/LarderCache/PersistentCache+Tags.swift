@@ -33,7 +33,7 @@ extension PersistentCache {
   /// Removes every value of the cache's namespace that was stored with a tag, without blocking a thread
   /// of Swift's pool; see the synchronous form.
   public func removeAll(tagged tag: String) async throws {
-    try await BlockingWork.run { try self.removeAll(tagged: tag) }
+    try await backend.removeAllAsync(tagged: tag)
   }
 
   /// Records that a key is known to have no value, for all processes. The record is committed when the
@@ -75,6 +75,13 @@ extension PersistentCache {
   public func state(forKey key: Key) throws -> KeyState<Value> {
     if let value = tier.validValue(key) { return .value(value) }
     return try backend.state(key).map(\.value)
+  }
+
+  /// Returns what is known of a key, in an asynchronous context; see the synchronous form. It suspends only
+  /// for the answer of a remote server.
+  public func state(forKey key: Key) async throws -> KeyState<Value> {
+    if let value = tier.validValue(key) { return .value(value) }
+    return try await backend.stateAsync(key).map(\.value)
   }
 
   // MARK: Uses

@@ -92,6 +92,6 @@ extension PersistentCache {
   /// Removes every value of the cache's namespace for all processes, without blocking a thread of
   /// Swift's pool. Throws as the synchronous form.
   public func removeAll() async throws {
-    try await BlockingWork.run { try self.removeAll() }
+    try await backend.removeAllAsync()
   }
 }

@@ -80,17 +80,17 @@ import Testing
     hasStore: Bool
   ) async throws {
     let cache = try cache(hasStore, Int.self)
-    let nothing = try cache.versionedValue(forKey: "k")
+    let nothing = try await cache.versionedValue(forKey: "k")
     #expect(nothing.value == nil && nothing.version == .absent)
     #expect(try await cache.compareAndSet(1, forKey: "k", ifVersion: nothing.version))
-    let first = try cache.versionedValue(forKey: "k")
+    let first = try await cache.versionedValue(forKey: "k")
     #expect(first.value == 1 && first.version != .absent)
     #expect(EntryVersion("\(first.version)") == first.version)
     #expect(try await !cache.compareAndSet(2, forKey: "k", ifVersion: .absent))
     try await cache.setValue(1, forKey: "k")
     // The same value, but another write.
     #expect(try await !cache.compareAndSet(2, forKey: "k", ifVersion: first.version))
-    let second = try cache.versionedValue(forKey: "k")
+    let second = try await cache.versionedValue(forKey: "k")
     #expect(try await cache.compareAndSet(2, forKey: "k", ifVersion: second.version))
     #expect(cache["k"] == 2)
     #expect(try await !cache.compareAndSet(nil, forKey: "k", ifVersion: second.version))

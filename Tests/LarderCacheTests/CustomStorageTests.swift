@@ -210,7 +210,7 @@ private final class Bare: CacheStorage {
     cache[item: "k"] = Item(1, expiresIn: -1)
     #expect(drawer.contents.count == 1)
     #expect(cache["k"] == nil && cache[item: "k"] == nil)
-    #expect(try !cache.contains("k"))
+    #expect(try await !cache.contains("k"))
     #expect(try await !cache.removeValue(forKey: "k"))
     cache[item: "k"] = Item(1, expiresIn: -1)
     let fetched = await withCheckedContinuation { continuation in

@@ -60,7 +60,7 @@ import Testing
       return 42
     }
     #expect(value == 42)
-    #expect(try cache.state(forKey: 1) == .unknown)
+    #expect(try await cache.state(forKey: 1) == .unknown)
   }
 
   @Test func `A sweep spares the record of a removal that has the version of a failed one`() throws

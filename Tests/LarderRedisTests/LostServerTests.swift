@@ -6,11 +6,19 @@ import Larder
 import LarderEngine
 import LarderRedis
 import LarderTesting
+import Synchronization
 import Testing
 
 /// Calls while a server is lost, and after its return.
 @Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
 struct LostServerTests {
+  private final class Counter: Sendable {
+    private let count = Mutex(0)
+
+    var value: Int { count.withLock { $0 } }
+    func add() { count.withLock { $0 += 1 } }
+  }
+
   @Test func `After the return of a server no command fails that is sent a while later`()
     async throws
   {
@@ -130,6 +138,98 @@ struct LostServerTests {
       #expect(try await cache.value(forKey: "unknown") == nil)
       cache.clearMemoryCache()
     }
-    #expect(try cache.values(forKeys: ["k", "unknown"]) == ["k": "x"])
+    #expect(try await cache.values(forKeys: ["k", "unknown"]) == ["k": "x"])
+  }
+
+  @Test func `Reads of copies wait once for a lost server, and not one after the other`()
+    async throws
+  {
+    let server = try await RedisServer()
+    var configuration = server.socket
+    configuration.timeout = .milliseconds(200)
+    let host = try await Host(configuration)
+    let options = RemoteOptions(
+      maxStaleness: .milliseconds(250), onLoss: .serveStale(upTo: .seconds(600)))
+    let cache = host.cache(of: String.self, "values", options)
+    try await host.linked()
+    let keys = (0..<40).map { "k\($0)" }
+    for key in keys { try await cache.setValue("x", forKey: key) }
+    try await awaitEventually("the host has copies") {
+      _ = try await cache.values(forKeys: keys)
+      return try keys.allSatisfy { try host.store.namespace("values").bytes(forKey: $0) != nil }
+    }
+    try server.process.stop()
+    let record = try host.record
+    try await awaitEventually("a read has noticed the loss") {
+      _ = try await cache.value(forKey: keys[0])
+      return record.value(of: .failures) > 0
+    }
+    let failures = record.value(of: .failures)
+    for key in keys {
+      #expect(try await cache.value(forKey: key) == "x")
+      #expect(try await cache.value(forKey: key, expires: .never) { "computed" } == "x")
+    }
+    #expect(try await cache.values(forKeys: keys).count == keys.count)
+    // Of more than 80 reads one in a second finds out whether the server is back.
+    #expect(record.value(of: .failures) - failures < 40)
+    server.process.continue()
+    try await awaitEventually("the server is used again") {
+      await redisError { try await cache.setValue("y", forKey: keys[0]) } == nil
+    }
+    #expect(try await cache.value(forKey: keys[0]) == "y")
+  }
+
+  @Test func `Removals and batches that are cancelled do not wait for a stopped server`()
+    async throws
+  {
+    let server = try await RedisServer()
+    var configuration = server.socket
+    configuration.timeout = .seconds(3600)
+    let host = try await Host(configuration)
+    let cache = host.cache()
+    try await host.linked()
+    try server.process.stop()
+    let calls: [@Sendable () async throws -> Void] = [
+      { try await cache.removeAll(tagged: "t") },
+      { try await cache.removeAll() },
+      { _ = try await cache.values(forKeys: ["a", "b"]) },
+      { _ = try await cache.values(forKeys: ["c", "d"], expires: .never) { _ in [:] } },
+    ]
+    for call in calls {
+      let begun = Counter()
+      var tasks: [Task<Void, any Error>] = []
+      for _ in 0..<10 {
+        tasks.append(
+          Task {
+            begun.add()
+            try await call()
+          })
+      }
+      try await awaitEventually("the calls have begun") { begun.value == 10 }
+      for task in tasks { task.cancel() }
+      for task in tasks { await #expect(throws: CancellationError.self) { try await task.value } }
+    }
+    server.process.continue()
+  }
+
+  @Test func `Tasks of a process that increment one key take turns`() async throws {
+    let server = try await RedisServer()
+    let host = try await Host(server.socket)
+    let cache = host.cache(of: Int.self)
+    try await host.linked()
+    let connection = try await RedisConnection.connect(to: server.socket)
+    func scripts() async throws -> Int {
+      let text = try await connection.send(RedisCommand("INFO", "commandstats")).text ?? ""
+      let line = text.split(separator: "\r\n").first { $0.hasPrefix("cmdstat_eval:calls=") }
+      return line.flatMap { Int($0.split(separator: "=")[1].split(separator: ",")[0]) } ?? 0
+    }
+    let before = try await scripts()
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<200 { group.addTask { try await cache.increment(forKey: "n") } }
+      try await group.waitForAll()
+    }
+    #expect(try await cache.value(forKey: "n", freshness: .latest) == 200)
+    // One for each; without turns there are thousands.
+    #expect(try await scripts() - before < 400)
   }
 }

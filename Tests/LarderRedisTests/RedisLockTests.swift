@@ -130,4 +130,29 @@ struct RedisLockTests {
     }
     #expect(error?.code == .lockLost && closures.numbers.count == 1)
   }
+
+  @Test func `A cancelled call does not wait for a stopped server to end its lock`() async throws {
+    let server = try await RedisServer()
+    var configuration = server.socket
+    (configuration.timeout, configuration.connectTimeout) = (.seconds(1800), .seconds(1800))
+    let link = try RedisLink(configuration, prefix: "locks")
+    let isHeld = Mutex(false)
+    let holder = Task {
+      try await link.withLock("job", lease: .seconds(3600)) { _ in
+        isHeld.withLock { $0 = true }
+        try await awaitEventually("the task is cancelled") { Task.isCancelled }
+        throw CancellationError()
+      }
+    }
+    try await awaitEventually("the lock is held") { isHeld.withLock { $0 } }
+    try server.process.stop()
+    let waiter = Task { try await link.withLock("other") { _ in } }
+    holder.cancel()
+    await #expect(throws: CancellationError.self) { try await holder.value }
+    waiter.cancel()
+    await #expect(throws: CancellationError.self) { try await waiter.value }
+    server.process.continue()
+    // The end of the lock was sent nevertheless.
+    try await link.withLock("job", timeout: .seconds(600)) { _ in }
+  }
 }

@@ -131,7 +131,7 @@ struct RemoteCacheTests {
       }
       for await isRight in group { #expect(isRight) }
     }
-    let values = try second.values(forKeys: (0..<40).map { "k\($0)" })
+    let values = try await second.values(forKeys: (0..<40).map { "k\($0)" })
     #expect(values.count == 32 && values["k7"] == "v7")
     #expect(hosts.flatMap(\.errors.all) == [])
   }
@@ -145,7 +145,7 @@ struct RemoteCacheTests {
     let (first, second) = (hosts[0].cache(), hosts[1].cache())
     for host in hosts { try await host.linked() }
     try await first.setValue("short", forKey: "short", expires: .after(.seconds(3)))
-    let item = try second.item(forKey: "short")
+    let item = try await second.item(forKey: "short")
     #expect(item == nil || item?.value == "short")
     try await first.setValue("a", forKey: "a", tags: ["red", "blue"])
     try await first.setValue("b", forKey: "b", tags: ["blue"])
@@ -172,8 +172,8 @@ struct RemoteCacheTests {
     }
     try await first.setAbsent(forKey: "none", expires: .after(.seconds(60)))
     #expect(try await second.value(forKey: "none") == nil)
-    #expect(try second.state(forKey: "none") == .absent)
-    #expect(try second.state(forKey: "unknown") == .unknown)
+    #expect(try await second.state(forKey: "none") == .absent)
+    #expect(try await second.state(forKey: "unknown") == .unknown)
     try await first.removeAll()
     try await awaitEventually("all are removed") { try await second.value(forKey: "b") == nil }
     #expect(hosts.flatMap(\.errors.all) == [])
@@ -219,7 +219,7 @@ struct RemoteCacheTests {
     #expect(try await caches[0].value(forKey: "late", freshness: .latest) == "newer")
     let absent = try await caches[0].value(forKey: "absent", absentFor: .seconds(60)) { nil }
     #expect(absent == nil)
-    #expect(try caches[1].state(forKey: "absent") == .absent)
+    #expect(try await caches[1].state(forKey: "absent") == .absent)
     struct Failure: Error {}
     await #expect(throws: Failure.self) {
       try await caches[0].value(forKey: "failing") { throw Failure() }
@@ -245,7 +245,7 @@ struct RemoteCacheTests {
       try await group.waitForAll()
     }
     for cache in caches { #expect(try await cache.value(forKey: "n", freshness: .latest) == 200) }
-    let version = try caches[0].versionedValue(forKey: "n")
+    let version = try await caches[0].versionedValue(forKey: "n")
     #expect(version.value == 200)
     #expect(try await caches[1].compareAndSet(1, forKey: "n", ifVersion: version.version))
     #expect(try await !caches[0].compareAndSet(2, forKey: "n", ifVersion: version.version))

@@ -63,7 +63,7 @@ struct RemoteStatusTests {
       try host.record.age > .milliseconds(1100) && host.record.link == 0
     }
     #expect(try await stale.value(forKey: "k") == "x")
-    #expect(try stale.item(forKey: "k")?.value == "x")
+    #expect(try await stale.item(forKey: "k")?.value == "x")
     #expect(try host.record.value(of: .staleHits) >= 2)
     let losses = [
       await redisError { _ = try await failing.value(forKey: "k") },

@@ -44,8 +44,10 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// Reads the newest value that is acknowledged anywhere.
   func newest(_ key: Key) async throws -> Value?
   func values(for keys: some Sequence<Key>) throws -> [Key: Value]
+  func valuesAsync(for keys: some Sequence<Key>) async throws -> [Key: Value]
   /// Returns whether a key that is not a valid memory hit has a value.
   func contains(_ key: Key) throws -> Bool
+  func containsAsync(_ key: Key) async throws -> Bool
   /// Returns all keys.
   ///
   /// - Parameter decode: Decodes the bytes of a key whose tag is the one of `Key`.
@@ -72,6 +74,7 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   ) async throws
   /// Reads a key with the version of its value.
   func versionedValue(_ key: Key) throws -> VersionedValue<Value>
+  func versionedValueAsync(_ key: Key) async throws -> VersionedValue<Value>
   /// Writes a key if it has a version.
   ///
   /// - Returns: Whether it had.
@@ -89,7 +92,9 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   func remove(_ keys: some Sequence<Key>) throws -> Int
   func removeAsync(_ keys: some Sequence<Key>) async throws -> Int
   func removeAll() throws
+  func removeAllAsync() async throws
   func removeAll(tagged tag: String) throws
+  func removeAllAsync(tagged tag: String) async throws
   /// Drops the values in memory.
   func clearMemory()
   /// Waits until this process's writes are stored.
@@ -120,6 +125,26 @@ extension CacheBackend {
 
   func stateAsync(_ key: Key) async throws -> KeyState<LoadedValue<Value>> {
     try find(key, KeyRead())
+  }
+
+  // Reads wait for a remote server only.
+
+  func valuesAsync(for keys: some Sequence<Key>) async throws -> [Key: Value] {
+    try values(for: keys)
+  }
+
+  func containsAsync(_ key: Key) async throws -> Bool { try contains(key) }
+
+  func versionedValueAsync(_ key: Key) async throws -> VersionedValue<Value> {
+    try await BlockingWork.run { try self.versionedValue(key) }
+  }
+
+  func removeAllAsync() async throws {
+    try await BlockingWork.run { try self.removeAll() }
+  }
+
+  func removeAllAsync(tagged tag: String) async throws {
+    try await BlockingWork.run { try self.removeAll(tagged: tag) }
   }
 
   func newest(_ key: Key) async throws -> Value? {

@@ -13,6 +13,10 @@ extension RemoteBackend {
     try waiting { try await self.versioned(key).value }
   }
 
+  func versionedValueAsync(_ key: Key) async throws -> VersionedValue<Value> {
+    try await versioned(key).value
+  }
+
   /// Reads the server's value of a key.
   private func versioned(
     _ key: Key
@@ -91,12 +95,22 @@ extension RemoteBackend {
   // MARK: By value
 
   func change(_ change: KeyChange<Value>, _ key: Key) throws -> KeyChange<Value>.Outcome {
-    try waiting { try await self.changeAsync(change, key) }
+    // A caller that blocks its thread waits for no other task: the thread may be one that it needs.
+    try waiting { try await self.repeated(change, key) }
+  }
+
+  func changeAsync(
+    _ change: KeyChange<Value>, _ key: Key
+  ) async throws -> KeyChange<Value>.Outcome {
+    let place = RemotePlace(try place(change.operation, key), copies.name)
+    return try await RemoteTurns.all.run(place, within: context.options.computeTimeout) {
+      try await repeated(change, key)
+    }
   }
 
   /// Reads the value, calls the closure, and writes if the value is still the same; repeated until no other
   /// writer came between, or for as long as a computation may be waited for.
-  func changeAsync(
+  private func repeated(
     _ change: KeyChange<Value>, _ key: Key
   ) async throws -> KeyChange<Value>.Outcome {
     let end = ContinuousClock.now.advanced(by: context.options.computeTimeout)

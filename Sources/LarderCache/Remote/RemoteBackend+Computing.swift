@@ -20,6 +20,11 @@ extension RemoteBackend {
     let stored = { try self.result(computation, of: key) }
     return try await local.leading(key, flight, monitored(key), stored) { [self] _, lease in
       do {
+        if computation.replacing == nil, let copy = try copyDuringLoss(key),
+          let result = computation.stored(copy.map(\.value))
+        {
+          return result
+        }
         return try await computeOnce(key, computation, flight, lease)
       } catch let loss as ServerLoss {
         guard case .serveStale(let limit) = options.onLoss else { throw loss.error }

@@ -8,70 +8,92 @@ internal import LarderEngine
 extension RemoteBackend {
   func state(_ key: Key) throws -> KeyState<LoadedValue<Value>> {
     let state = try find(key, KeyRead())
-    if case .unknown = state { return try waiting { try await self.fetched(key, sharing: false) } }
-    return state
+    guard case .unknown = state else { return state }
+    if let copy = try copyDuringLoss(key) { return copy }
+    return try waiting { try await self.fetched(key, sharing: false) }
   }
 
   func stateAsync(_ key: Key) async throws -> KeyState<LoadedValue<Value>> {
     let state = try find(key, KeyRead())
-    if case .unknown = state { return try await fetched(key, sharing: true) }
-    return state
+    guard case .unknown = state else { return state }
+    if let copy = try copyDuringLoss(key) { return copy }
+    return try await fetched(key, sharing: true)
   }
 
   func contains(_ key: Key) throws -> Bool { try state(key).value != nil }
+
+  func containsAsync(_ key: Key) async throws -> Bool { try await stateAsync(key).value != nil }
 
   func newest(_ key: Key) async throws -> Value? {
     try await fetch(key, replaces: true).value?.value
   }
 
   func values(for keys: some Sequence<Key>) throws -> [Key: Value] {
-    var result: [Key: Value] = [:]
+    let read = try copied(keys)
+    return read.keys.isEmpty ? read.values : try waiting { try await self.completed(read) }
+  }
+
+  func valuesAsync(for keys: some Sequence<Key>) async throws -> [Key: Value] {
+    try await completed(copied(keys))
+  }
+
+  /// Several keys of which the host has some.
+  private struct BatchRead: Sendable {
+    var values: [Key: Value] = [:]
+    /// The keys that the server is asked for.
+    var keys: [Key] = []
+    var requests: [RemoteCopies.Request] = []
+  }
+
+  /// Reads the keys that the host has.
+  private func copied(_ keys: some Sequence<Key>) throws -> BatchRead {
+    var read = BatchRead()
     var missing: [Key] = []
     for key in keys {
-      if let value = tier.validValue(key) { result[key] = value } else { missing.append(key) }
+      if let value = tier.validValue(key) { read.values[key] = value } else { missing.append(key) }
     }
     let encoded = missing.map { EncodedKey($0) }
-    guard let first = encoded.first else { return result }
+    guard let first = encoded.first else { return read }
     let isFresh = copies.isFresh(try copies.place("get", first).record, at: tier.now)
-    let requests = try copies.requests(encoded, isRepeated: false)
-    var wanted: [Int] = []
-    for index in requests.indices {
-      if isFresh, requests[index].isVerified {
-        if requests[index].isAbsent { continue }
+    for (key, request) in zip(missing, try copies.requests(encoded, isRepeated: false)) {
+      if isFresh, request.isVerified {
+        if request.isAbsent { continue }
         // Through the local backend, which keeps the value in memory. It may be gone by now.
-        if let loaded = try local.find(missing[index]).value {
-          result[missing[index]] = loaded.value
+        if let loaded = try local.find(key).value {
+          read.values[key] = loaded.value
           continue
         }
       }
-      wanted.append(index)
+      if let copy = try copyDuringLoss(key) {
+        read.values[key] = copy.value?.value
+        continue
+      }
+      read.keys.append(key)
+      read.requests.append(request)
     }
-    // In parts, so that each has the whole time limit.
-    for start in stride(from: 0, to: wanted.count, by: 1000) {
-      let part = wanted[start..<min(start + 1000, wanted.count)]
-      try fetch(part, of: missing, requests, into: &result)
-    }
-    return result
+    return read
   }
 
-  /// Asks the server for some of the keys.
-  private func fetch(
-    _ indices: ArraySlice<Int>, of keys: [Key], _ requests: [RemoteCopies.Request],
-    into result: inout [Key: Value]
-  ) throws {
-    let answers: [RemoteAnswer]
-    do {
-      answers = try waiting { [copies] in try await copies.fetch(indices.map { requests[$0] }) }
-    } catch {
-      for index in indices {
-        result[keys[index]] = try stale(keys[index], after: error).value?.value
+  /// Asks the server for the keys that the host does not have.
+  private func completed(_ read: BatchRead) async throws -> [Key: Value] {
+    var values = read.values
+    // In parts, so that each has the whole time limit.
+    for start in stride(from: 0, to: read.keys.count, by: 1000) {
+      let part = start..<min(start + 1000, read.keys.count)
+      let keys = read.keys[part]
+      let answers: [RemoteAnswer]
+      do {
+        answers = try await copies.fetch(Array(read.requests[part]))
+      } catch {
+        for key in keys { values[key] = try stale(key, after: error).value?.value }
+        continue
       }
-      return
+      for (answer, key) in zip(answers, keys) {
+        guard case .value(let codec, let payload, _) = answer else { continue }
+        values[key] = try context.decode(payload, codec: codec, of: key)
+      }
     }
-    for (answer, index) in zip(answers, indices) {
-      guard case .value(let codec, let payload, _) = answer else { continue }
-      result[keys[index]] = try context.decode(payload, codec: codec, of: keys[index])
-    }
+    return values
   }
 
   func keys(_ decode: ([UInt8]) -> Key?) throws -> [Key] {
@@ -85,6 +107,17 @@ extension RemoteBackend {
     } catch {
       return try stale(key, after: error)
     }
+  }
+
+  /// Returns what may be served without a request, because the last one was not answered.
+  func copyDuringLoss(_ key: Key) throws -> KeyState<LoadedValue<Value>>? {
+    guard case .serveStale(let limit) = options.onLoss, copies.loss.avoidsRequest(),
+      // Otherwise the link of the host has an answer.
+      !copies.isFresh(try place("get", key).record, at: tier.now)
+    else { return nil }
+    let state = try stale(key, within: limit)
+    if case .unknown = state { return nil }
+    return state
   }
 
   /// Returns what may be served although the server could not be asked.

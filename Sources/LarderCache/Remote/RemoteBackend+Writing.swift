@@ -62,24 +62,28 @@ extension RemoteBackend {
     return count
   }
 
-  func removeAll() throws {
-    try waiting { [self] in
-      try await copies.awaiting { try await service.removeAll(in: context.namespace) }
-    }
-    try local.open("removeAll").core.generation().table.noteRemoteChanges()
-    try local.removeAll()
+  func removeAll() throws { try waiting { try await self.removeAllAsync() } }
+
+  func removeAllAsync() async throws {
+    let core = try local.open("removeAll").core
+    try await copies.awaiting { try await service.removeAll(in: context.namespace) }
+    try core.generation().table.noteRemoteChanges()
+    try await local.removeAllAsync()
   }
 
   func removeAll(tagged tag: String) throws {
+    try waiting { try await self.removeAllAsync(tagged: tag) }
+  }
+
+  func removeAllAsync(tagged tag: String) async throws {
+    let core = try local.open("removeAll").core
     // The lengths are checked before the server is asked.
     _ = try Tag.bytes(of: tag, during: "removeAll")
-    try waiting { [self] in
-      try await copies.awaiting {
-        try await service.removeAll(tagged: tag, in: context.namespace)
-      }
+    try await copies.awaiting {
+      try await service.removeAll(tagged: tag, in: context.namespace)
     }
-    try local.open("removeAll").core.generation().table.noteRemoteChanges()
-    try local.removeAll(tagged: tag)
+    try core.generation().table.noteRemoteChanges()
+    try await local.removeAllAsync(tagged: tag)
   }
 
   // MARK: Steps

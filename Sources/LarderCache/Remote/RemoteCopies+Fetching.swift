@@ -71,12 +71,14 @@ extension RemoteCopies {
     while true {
       let place = try place("get", key)
       let own = RemoteFetch(fence(place))
-      let shared = RemoteFetches.Place(place, name)
+      let shared = RemotePlace(place, name)
       let running = RemoteFetches.all.begin(
         shared, own, joins: joins, within: options.maxStaleness)
       if running === own { return try await lead(own, shared, key, replaces) }
       do {
-        let answer = try await awaiting(place) { try await running.answer() }
+        let answer = try await awaiting(place) {
+          try await running.answer.value(within: RemoteFetch.patience)
+        }
         if let answer, !answer.isExpired(at: place.store.core.now) { return answer }
         joins = false
       } catch is CancellationError {
@@ -87,12 +89,12 @@ extension RemoteCopies {
   }
 
   private func lead(
-    _ fetch: RemoteFetch, _ place: RemoteFetches.Place, _ key: EncodedKey, _ replaces: Bool
+    _ fetch: RemoteFetch, _ place: RemotePlace, _ key: EncodedKey, _ replaces: Bool
   ) async throws -> RemoteAnswer {
     do {
       let (answers, fills) = try await ask(requests([key], isRepeated: true))
       RemoteFetches.all.settle(place, fetch)
-      fetch.finish(.success(answers[0]))
+      fetch.answer.finish(.success(answers[0]))
       if replaces {
         defer { RemoteFetches.all.end(place, fetch) }
         await storeOrRemove(fills)
@@ -103,7 +105,7 @@ extension RemoteCopies {
       return answers[0]
     } catch {
       RemoteFetches.all.end(place, fetch)
-      fetch.finish(.failure(error))
+      fetch.answer.finish(.failure(error))
       throw error
     }
   }
@@ -117,7 +119,7 @@ extension RemoteCopies {
   }
 
   /// Notes that this process has read a key from the server.
-  func settle(_ place: Place) { RemoteFetches.all.settle(RemoteFetches.Place(place, name), nil) }
+  func settle(_ place: Place) { RemoteFetches.all.settle(RemotePlace(place, name), nil) }
 
   /// Asks the server. Values of which the host has the same version are not fetched again.
   private func ask(
@@ -151,8 +153,10 @@ extension RemoteCopies {
       }
     } catch {
       requests.first?.place.record.count(.failures)
+      loss.note(error: service.isLoss(error))
       throw error
     }
+    loss.note(error: false)
     return (answers.map { $0 ?? .unknown }, fills)
   }
 

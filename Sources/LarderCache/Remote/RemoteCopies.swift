@@ -53,6 +53,7 @@ final class RemoteCopies: Sendable {
   }
 
   var service: any RemoteService { tier.service }
+  var loss: RemoteLoss { tier.loss }
 
   func report(_ error: any Error) { store.core.report(error) }
 
@@ -110,7 +111,7 @@ final class RemoteCopies: Sendable {
     throw StoreError(
       .invalidOption, during: "cache",
       "A store has room for 8 remote servers, and one for defaults has room for none. Use fewer servers and "
-        + "prefixes for a store.")
+        + "prefixes for a store. The place of one without a link is free after ten minutes.")
   }
 
   /// Returns what a value from the server must be stored under (L4).

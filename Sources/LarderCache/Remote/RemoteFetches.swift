@@ -16,89 +16,45 @@ internal import Synchronization
 
 /// A request for one key, whose answer several tasks may share.
 final class RemoteFetch: Sendable {
-  private typealias Outcome = TimedOutcome<Result<RemoteAnswer, any Error>?>
-
-  private struct State {
-    var result: Result<RemoteAnswer, any Error>?
-    var waiters: [Outcome] = []
-  }
-
+  let answer = SharedAnswer<RemoteAnswer>()
   private let fence: RemoteFence
   private let start = ContinuousClock.now
-  private let state = Mutex(State())
   /// The longest wait for the request of another task.
-  private static let patience: Duration = .seconds(1)
+  static let patience: Duration = .seconds(1)
 
   init(_ fence: RemoteFence) { self.fence = fence }
 
   /// Whether the answer is one to a later request as well, which may be at most `limit` older.
   func answers(_ later: RemoteFetch, within limit: Duration) -> Bool {
-    guard fence == later.fence, fence.since == later.fence.since, later.start - start < limit
-    else { return false }
-    return state.withLock { state in
-      if case .failure? = state.result { false } else { true }
-    }
+    fence == later.fence && fence.since == later.fence.since && later.start - start < limit
+      && !answer.hasFailed
   }
+}
 
-  func finish(_ result: Result<RemoteAnswer, any Error>) {
-    let waiters = state.withLock { state in
-      state.result = result
-      defer { state.waiters = [] }
-      return state.waiters
-    }
-    for waiter in waiters { waiter.finish(result) }
-  }
+/// A key of a store. Several caches may use it, with several links to the same server.
+struct RemotePlace: Hashable {
+  private let store: ObjectIdentifier
+  private let server: RemoteName
+  private let key: RemoteKey
 
-  /// Waits for the answer, until the caller is cancelled.
-  ///
-  /// - Returns: `nil` if the answer has not come within a second.
-  func answer() async throws -> RemoteAnswer? {
-    if let result = state.withLock({ $0.result }) { return try result.get() }
-    let own = Mutex<Outcome?>(nil)
-    let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let outcome = Outcome { continuation.resume(returning: $0) }
-        own.withLock { $0 = outcome }
-        outcome.setTimer(after: Self.patience) { outcome.finish(nil) }
-        let result = state.withLock { state in
-          if state.result == nil { state.waiters.append(outcome) }
-          return state.result
-        }
-        if let result { outcome.finish(result) }
-        // The cancellation handler may have run before.
-        if Task.isCancelled { outcome.finish(.failure(CancellationError())) }
-      }
-    } onCancel: {
-      own.withLock { $0 }?.finish(.failure(CancellationError()))
-    }
-    return try result?.get()
+  init(_ place: RemoteCopies.Place, _ server: RemoteName) {
+    store = ObjectIdentifier(place.store.core)
+    self.server = server
+    key = place.remote
   }
 }
 
 /// The requests of this process that have no answer, or whose answer is not stored yet: of each key the one
 /// that began last.
 final class RemoteFetches: Sendable {
-  /// A key of a store. Several caches may use it, with several links to the same server.
-  struct Place: Hashable {
-    private let store: ObjectIdentifier
-    private let server: RemoteName
-    private let key: RemoteKey
-
-    init(_ place: RemoteCopies.Place, _ server: RemoteName) {
-      store = ObjectIdentifier(place.store.core)
-      self.server = server
-      key = place.remote
-    }
-  }
-
   static let all = RemoteFetches()
-  private let running = Mutex<[Place: RemoteFetch]>([:])
+  private let running = Mutex<[RemotePlace: RemoteFetch]>([:])
 
   /// Begins a request, unless a running one has the same answer.
   ///
   /// - Returns: The request that has the answer.
   func begin(
-    _ place: Place, _ own: RemoteFetch, joins: Bool, within limit: Duration
+    _ place: RemotePlace, _ own: RemoteFetch, joins: Bool, within limit: Duration
   ) -> RemoteFetch {
     running.withLock { running in
       if joins, let other = running[place], other.answers(own, within: limit) { return other }
@@ -110,11 +66,11 @@ final class RemoteFetches: Sendable {
   /// Notes that a request has an answer: later reads must not get an older one.
   ///
   /// - Parameter fetch: The request; `nil` if no other task may share it.
-  func settle(_ place: Place, _ fetch: RemoteFetch?) {
+  func settle(_ place: RemotePlace, _ fetch: RemoteFetch?) {
     running.withLock { running in if running[place] !== fetch { running[place] = nil } }
   }
 
-  func end(_ place: Place, _ fetch: RemoteFetch) {
+  func end(_ place: RemotePlace, _ fetch: RemoteFetch) {
     running.withLock { running in if running[place] === fetch { running[place] = nil } }
   }
 }

@@ -13,6 +13,7 @@ public protocol RemoteLink: Sendable {
 /// The connection between caches and a ``RemoteLink``.
 public final class RemoteTier: Sendable {
   package let service: any RemoteService
+  let loss = RemoteLoss()
 
   package init(_ service: any RemoteService) { self.service = service }
 

@@ -15,7 +15,7 @@ internal import Synchronization
 //   1024  changes   4,096 u64   by a key's hash: advanced for each change of such a key
 //  33792  texts     8 x 256 bytes, the servers of the records, for display only; UTF-8, then zeros
 //
-//   record:   0 name u64 (0 free)
+//   record:   0 name u64 (0 free). One without a link for ten minutes is taken for another server
 //             8 link u64: the connection that feeds it; 0: none
 //            16 verified from u64: entries up to this commit version may be older than the link
 //            24 fresh u64: every change that the server executed before this time, in nanoseconds of the
@@ -50,32 +50,6 @@ internal import Synchronization
 // has applied itself. Both clocks are compared: one does not count while the machine sleeps, the other can
 // be set back. If both happen at once, values are served for longer than the limit.
 
-/// The name of a server and of a prefix, as the table has it.
-package struct RemoteName: Sendable, Hashable {
-  package let hash: UInt64
-
-  package init(_ text: String) { hash = max(XXH64.hash(Array(text.utf8)), 1) }
-}
-
-/// The longest time since a value is known to have been current.
-@usableFromInline package struct StalenessLimit: Sendable, Hashable {
-  let nanoseconds: Int64
-  let milliseconds: Int64
-  /// The coarse clock may lag by this time.
-  private static var lag: Int64 { 10_000_000 }
-
-  package init(_ duration: Duration) {
-    nanoseconds = max(Int64(Clocks.nanoseconds(of: duration)) - Self.lag, 0)
-    milliseconds = Int64(Clocks.nanoseconds(of: duration) / 1_000_000)
-  }
-}
-
-/// The events that the processes of a host count for a server.
-package enum RemoteCounter: Int, CaseIterable, Sendable {
-  case connections, invalidations, fetchedHits, fetchedMisses, revalidations, staleHits, writes,
-    failures
-}
-
 /// The words of a link in the table of a generation.
 @usableFromInline package struct RemoteRecord: Sendable {
   fileprivate enum Word: Int {
@@ -85,10 +59,12 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
 
   package let table: SharedTable
   private let start: Int
+  private let name: UInt64
 
-  fileprivate init(_ table: SharedTable, _ start: Int) {
+  fileprivate init(_ table: SharedTable, _ start: Int, name: UInt64) {
     self.table = table
     self.start = start
+    self.name = name
   }
 
   @unsafe private func word(_ word: Word, _ index: Int = 0) -> UnsafeMutablePointer<Atomic<UInt64>>
@@ -98,6 +74,8 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
 
   private func load(_ name: Word) -> UInt64 { unsafe word(name).pointee.load(ordering: .acquiring) }
 
+  /// Whether the record is still that of its server.
+  package var isNamed: Bool { load(.name) == name }
   /// The number of the connection that feeds the record, or zero.
   package var link: UInt64 { load(.link) }
   /// The process with the link; it may have ended.
@@ -120,6 +98,8 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
     let age = Int64(bitPattern: Clocks.coarseMonotonicNanoseconds() &- load(.fresh))
     return age <= limit.nanoseconds
       && now &- Int64(bitPattern: load(.freshWall)) <= limit.milliseconds
+      // The last word to be read: the times may be those of another server by now.
+      && isNamed
   }
 
   /// Returns whether an entry was written under a link. To be called after ``isFresh(at:within:)``, because a
@@ -180,9 +160,54 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
   package func confirm(fresh: UInt64, wall: Int64, roundTrip: UInt64) {
     // The wall clock may have been set back; the other words are only raised.
     unsafe word(.freshWall).pointee.store(UInt64(bitPattern: wall), ordering: .releasing)
-    unsafe word(.fresh).pointee.max(fresh, ordering: .releasing)
+    var old = load(.fresh)
+    // If the record is taken meanwhile, `fresh` has changed.
+    while isNamed, old < fresh {
+      let (isRaised, present) = unsafe word(.fresh).pointee.compareExchange(
+        expected: old, desired: fresh, ordering: .acquiringAndReleasing)
+      if isRaised { break }
+      old = present
+    }
     unsafe word(.roundTrip).pointee.store(roundTrip, ordering: .relaxed)
   }
+
+  /// Notes that the record was taken, so that no other server takes it.
+  fileprivate func begin(use now: Int64) {
+    unsafe word(.freshWall).pointee.store(UInt64(bitPattern: now), ordering: .releasing)
+  }
+
+  /// Takes the record for another server, if it has had no link for ``idleTime`` by both clocks.
+  ///
+  /// Any process may end between two steps, and be stopped there: until the last one the record is the former
+  /// server's, without a link. `verifiedFrom` is never lowered, and a link that continues finds another name.
+  fileprivate func take(for new: UInt64, at now: Int64) -> RemoteRecord? {
+    let (fresh, wall, link) = (load(.fresh), Int64(bitPattern: load(.freshWall)), load(.link))
+    guard Clocks.monotonicNanoseconds() &- fresh > Self.idleTime,
+      now &- wall > Int64(Self.idleTime / 1_000_000)
+    else { return nil }
+    // Not one that the record has had: a link may be about to raise it.
+    let unverified = UInt64.random(in: 1...1_000_000)
+    guard
+      unsafe word(.fresh).pointee.compareExchange(
+        expected: fresh, desired: unverified, ordering: .acquiringAndReleasing
+      ).exchanged
+    else { return nil }
+    end(link: link)
+    begin(use: now)
+    guard
+      unsafe word(.name).pointee.compareExchange(
+        expected: name, desired: new, ordering: .acquiringAndReleasing
+      ).exchanged
+    else { return nil }
+    for counter in RemoteCounter.allCases {
+      unsafe word(.counters, counter.rawValue).pointee.store(0, ordering: .relaxed)
+    }
+    describe(server: "")
+    return RemoteRecord(table, start, name: new)
+  }
+
+  /// The time in nanoseconds after which another server may have the record.
+  private static var idleTime: UInt64 { 600_000_000_000 }
 
   package func count(_ counter: RemoteCounter, _ number: Int = 1) {
     unsafe word(.counters, counter.rawValue).pointee.wrappingAdd(
@@ -218,22 +243,6 @@ package enum RemoteCounter: Int, CaseIterable, Sendable {
   }
 }
 
-/// The servers from which replies come.
-package struct RemoteTopology: Sendable, Hashable {
-  /// One server, which a name or sentinels lead to.
-  package static let single = RemoteTopology(servers: 0, changes: 0)
-
-  /// The set of the servers, as a number.
-  package let servers: UInt64
-  /// Advanced for each change of the set, and for each reply of a server outside it.
-  package let changes: UInt64
-
-  package init(servers: UInt64, changes: UInt64) {
-    self.servers = servers
-    self.changes = changes
-  }
-}
-
 /// The link, the servers and the changes of a key, at the time of a request.
 package struct RemoteFence: Sendable, Equatable {
   fileprivate let table: UInt64
@@ -266,26 +275,47 @@ extension SharedTable {
   package var remoteRecords: [RemoteRecord] {
     guard hasRemoteRegion else { return [] }
     return (0..<Self.recordCount).compactMap { index in
-      let start = shape.remote + index * Self.recordSize
-      let isUsed = unsafe word(start).pointee.load(ordering: .acquiring) != 0
-      return isUsed ? RemoteRecord(self, start) : nil
+      let name = nameOfRemoteRecord(index)
+      return name == 0 ? nil : remoteRecord(index, name: name)
     }
   }
 
-  /// Returns the record of a server, and claims a free one for it.
+  private func remoteRecord(_ index: Int, name: UInt64) -> RemoteRecord {
+    RemoteRecord(self, shape.remote + index * Self.recordSize, name: name)
+  }
+
+  private func nameOfRemoteRecord(_ index: Int) -> UInt64 {
+    unsafe word(shape.remote + index * Self.recordSize).pointee.load(ordering: .acquiring)
+  }
+
+  /// Returns the record of a server, and takes a free one for it, or one that is not used any more.
   ///
+  /// - Parameter now: The time of the store's clock, if it is not that of the system.
   /// - Returns: `nil` if all are those of other servers, and in a small store.
-  package func remoteRecord(_ name: RemoteName) -> RemoteRecord? {
+  package func remoteRecord(_ name: RemoteName, at now: Int64? = nil) -> RemoteRecord? {
     guard hasRemoteRegion else { return nil }
     for index in 0..<Self.recordCount {
+      let found = nameOfRemoteRecord(index)
+      if found == name.hash { return remoteRecord(index, name: found) }
+      if found == 0 { break }
+    }
+    return takenRecord(name, at: now ?? Clocks.wallMilliseconds())
+  }
+
+  /// Takes the first record that is free, and otherwise the first that is not used.
+  private func takenRecord(_ name: RemoteName, at now: Int64) -> RemoteRecord? {
+    for index in 0..<Self.recordCount {
       let start = shape.remote + index * Self.recordSize
-      var found = unsafe word(start).pointee.load(ordering: .acquiring)
-      if found == 0 {
-        let exchange = unsafe word(start).pointee.compareExchange(
-          expected: 0, desired: name.hash, ordering: .acquiringAndReleasing)
-        found = exchange.exchanged ? name.hash : exchange.original
-      }
-      if found == name.hash { return RemoteRecord(self, start) }
+      let (isTaken, found) = unsafe word(start).pointee.compareExchange(
+        expected: 0, desired: name.hash, ordering: .acquiringAndReleasing)
+      guard isTaken || found == name.hash else { continue }
+      let record = remoteRecord(index, name: name.hash)
+      record.begin(use: now)
+      return record
+    }
+    for index in 0..<Self.recordCount {
+      let record = remoteRecord(index, name: nameOfRemoteRecord(index))
+      if let taken = record.take(for: name.hash, at: now) { return taken }
     }
     return nil
   }

@@ -24,6 +24,7 @@ package struct SharedTableView {
   @usableFromInline var clockIndex: Int
   /// The words of the link to the remote server of the values, if they have one.
   private var remote: RemoteRecord?
+  private var hasServer: Bool
   /// The table, or `nil` before the first insert.
   package let table: SharedTable?
   private let gauge: AnyObject?
@@ -38,6 +39,7 @@ package struct SharedTableView {
     stampMask = 0
     clockIndex = 0
     remote = nil
+    hasServer = false
     table = nil
     gauge = nil
   }
@@ -54,6 +56,7 @@ package struct SharedTableView {
     recordsExactUses: Bool = false, remote: RemoteName? = nil
   ) {
     self.remote = remote.flatMap { table.remoteRecord($0) }
+    hasServer = remote != nil
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
     uses = table.uses
@@ -65,9 +68,11 @@ package struct SharedTableView {
     self.gauge = gauge?.counts
   }
 
-  /// Returns whether this is a view of `other`.
+  /// Returns whether this is a view of `other`. The record of the server may be another one's by now.
   @usableFromInline
-  package func matches(_ other: SharedTable) -> Bool { table === other }
+  package func matches(_ other: SharedTable) -> Bool {
+    table === other && (!hasServer || remote?.isNamed ?? false)
+  }
 
   /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither
   /// its stamp slot nor the floor contains a newer commit version. Costs two atomic loads.

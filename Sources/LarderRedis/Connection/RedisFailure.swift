@@ -2,12 +2,21 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
 internal import NIOCore
 internal import NIOPosix
 internal import NIOSSL
 
 /// Errors of the network in the terms of ``RedisError``.
 enum RedisFailure {
+  private static func text(of error: any Error) -> String {
+    switch error {
+    case let error as IOError: SystemError.message(for: error.errnoCode)
+    case is SocketAddressError.UnknownHost, is SocketAddressError: "the host has no address"
+    default: "\(error)"
+    }
+  }
+
   /// Returns the error for one of the network.
   ///
   /// - Parameter isConnecting: Whether nothing was sent yet.
@@ -15,11 +24,11 @@ enum RedisFailure {
     switch error {
     case let error as RedisError: return error
     case let error as NIOConnectionError:
-      let reasons = error.connectionErrors.map { "\($0.error)" }
-      let lookup = [error.dnsAError, error.dnsAAAAError].compactMap { $0.map { "\($0)" } }
+      let reasons = error.connectionErrors.map { text(of: $0.error) }
+      let lookup = [error.dnsAError, error.dnsAAAAError].compactMap { $0.map { text(of: $0) } }
       return RedisError(
         .unreachable, server,
-        "No connection: \((reasons + lookup).joined(separator: "; ")). Check that the server runs and that "
+        "No connection: \(Set(reasons + lookup).sorted().joined(separator: "; ")). Check that the server runs and that "
           + "its port is open.")
     case ChannelError.connectTimeout(let time):
       return RedisError(
@@ -37,8 +46,8 @@ enum RedisFailure {
       return RedisError(
         isConnecting ? .unreachable : .connectionLost, server,
         isConnecting
-          ? "No connection: \(error). Check that the server runs and that its port is open."
-          : "The connection failed: \(error). Whether commands without an answer were executed is "
+          ? "No connection: \(text(of: error)). Check that the server runs and that its port is open."
+          : "The connection failed: \(text(of: error)). Whether commands without an answer were executed is "
             + "not known.")
     }
   }

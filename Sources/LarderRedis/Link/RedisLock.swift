@@ -102,8 +102,8 @@ private struct RedisLock: Sendable {
     do {
       (hold, sent) = try await acquire(until: .now + timeout)
     } catch {
-      // The server may have executed the last attempt.
-      if (error as? RedisError)?.code != .lockTimeout { await release() }
+      // The server may have executed the last attempt. The caller does not wait for its end.
+      if (error as? RedisError)?.code != .lockTimeout { _ = beginRelease() }
       throw error
     }
     let term = LockTerm(end: sent + lease)
@@ -120,6 +120,10 @@ private struct RedisLock: Sendable {
     let isLost = term.isLost
     renewal.cancel()
     guardian.cancel()
+    if Task.isCancelled, case .failure(let error) = result {
+      _ = beginRelease()
+      throw error
+    }
     if await release() == false || isLost {
       throw RedisError(
         .lockLost, service.server,
@@ -194,11 +198,14 @@ private struct RedisLock: Sendable {
   /// - Returns: Whether it was still this one's; `nil` if the server has not answered.
   @discardableResult
   private func release() async -> Bool? {
+    (try? await beginRelease().value) ?? nil
+  }
+
+  private func beginRelease() -> Task<Bool?, any Error> {
     // Also after the task was cancelled; after a failure the lease ends.
-    let release = BlockingWork.task {
+    BlockingWork.task {
       try? await execute(RedisScript.release, [key], within: request).integer == 1
     }
-    return (try? await release.value) ?? nil
   }
 }
 

@@ -1,0 +1,92 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct RemoteRecordTests {
+  private let ground: TemporaryDirectory
+  private let store: SharedStore
+  private let names = (1...9).map { RemoteName("redis://server-\($0), prefix larder") }
+  private let limit = StalenessLimit(.seconds(5))
+
+  init() throws {
+    ground = try TemporaryDirectory()
+    store = try SharedStore(at: ground.path)
+  }
+
+  private var table: SharedTable { get throws { try store.core.generation().table } }
+  private var wall: Int64 { Clocks.wallMilliseconds() }
+
+  /// Makes the link of a record end, as it looks after a time.
+  private func age(_ record: RemoteRecord, minutes: UInt64) {
+    record.confirm(
+      fresh: RemoteRecord.now &- minutes * 60_000_000_000,
+      wall: wall - Int64(minutes) * 60_000, roundTrip: 1)
+  }
+
+  private func fill() throws -> [RemoteRecord] {
+    try names.prefix(8).map { try #require(table.remoteRecord($0)) }
+  }
+
+  @Test("A ninth server has no record while all others were used in the last ten minutes")
+  func allUsed() throws {
+    let records = try fill()
+    age(records[3], minutes: 9)
+    #expect(try table.remoteRecord(names[8]) == nil)
+    #expect(try table.remoteRecords.count == 8)
+  }
+
+  @Test("A ninth server gets the record of one that has had no link for ten minutes")
+  func taken() throws {
+    let records = try fill()
+    records[3].begin(link: 7, commitVersion: 100, server: "four")
+    records[3].count(.writes, 5)
+    age(records[3], minutes: 11)
+    let ninth = try #require(try table.remoteRecord(names[8]))
+    #expect(ninth.isNamed && !records[3].isNamed)
+    #expect(ninth.link == 0 && ninth.text.isEmpty && ninth.value(of: .writes) == 0)
+    #expect(ninth.verifiedFrom == 100, "An entry of the former server must not be verified.")
+    #expect(!ninth.isFresh(at: wall, within: limit))
+    // The former one gets no other record.
+    #expect(try table.remoteRecord(names[3]) == nil)
+  }
+
+  @Test("A link that continues after its record was taken confirms nothing")
+  func lateLink() throws {
+    let records = try fill()
+    age(records[3], minutes: 11)
+    let ninth = try #require(try table.remoteRecord(names[8]))
+    records[3].confirm(fresh: RemoteRecord.now, wall: wall, roundTrip: 1)
+    #expect(!ninth.isFresh(at: wall, within: limit))
+    ninth.confirm(fresh: RemoteRecord.now, wall: wall, roundTrip: 1)
+    #expect(ninth.isFresh(at: wall, within: limit))
+    #expect(!records[3].isFresh(at: wall, within: limit), "These are the times of another server.")
+  }
+
+  @Test("A record that was never confirmed is taken ten minutes after it was first used")
+  func unconfirmed() throws {
+    _ = try fill()
+    #expect(try table.remoteRecord(names[8], at: wall + 599_000) == nil)
+    let isUpLongEnough = Clocks.monotonicNanoseconds() > 600_000_000_000
+    #expect((try table.remoteRecord(names[8], at: wall + 601_000) != nil) == isUpLongEnough)
+  }
+
+  @Test("Tasks that take records at the same time share none of different servers")
+  func race() async throws {
+    for record in try fill() { age(record, minutes: 11) }
+    let table = try table
+    let others = (20..<28).map { RemoteName("other \($0)") }
+    await withTaskGroup(of: Void.self) { group in
+      for name in others + others { group.addTask { _ = table.remoteRecord(name) } }
+    }
+    let found = others.compactMap { table.remoteRecord($0) }
+    #expect(found.allSatisfy { $0.isNamed })
+    #expect(Set(found.map { ObjectIdentifier($0.table) }).count == 1)
+    #expect(table.remoteRecords.count == 8)
+  }
+}
