@@ -76,6 +76,31 @@ struct RemoteRecordTests {
     #expect((try table.remoteRecord(names[8], at: wall + 601_000) != nil) == isUpLongEnough)
   }
 
+  @Test func `A record that was never confirmed is not fresh, whatever the limit`() throws {
+    let forever = StalenessLimit(.seconds(1 << 31))
+    let records = try fill()
+    #expect(!records[0].isFresh(at: wall, within: forever))
+    #expect(records[0].age > .seconds(1 << 29))
+    age(records[3], minutes: 11)
+    let ninth = try #require(try table.remoteRecord(names[8]))
+    #expect(!ninth.isFresh(at: wall, within: forever))
+    #expect(ninth.age > .seconds(1 << 29))
+  }
+
+  @Test func `Tasks that take a record for one server at the same time get the same one`()
+    async throws
+  {
+    let table = try table
+    for record in try fill() { age(record, minutes: 11) }
+    let other = RemoteName("other")
+    let found = await withTaskGroup(of: RemoteRecord?.self) { group in
+      for _ in 0..<32 { group.addTask { table.remoteRecord(other) } }
+      return await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(found.count == 32 && found.allSatisfy { $0 != nil })
+    #expect(table.remoteRecord(other)?.isNamed == true)
+  }
+
   @Test func `Tasks that take records at the same time share none of different servers`()
     async throws
   {

@@ -186,6 +186,30 @@ struct DelayedReplyTests {
     #expect(try await suspended.value == "x")
   }
 
+  @Test @MainActor func `A touch that blocks an actor waits for no turn of a task on the actor`()
+    async throws
+  {
+    let setting = try await Setting()
+    let cache = setting.host.cache(of: Int.self)
+    try await cache.setValue(1, forKey: "k")
+    _ = try await cache.value(forKey: "other")
+    try await setting.host.settled()
+    setting.proxy.hold("first")
+    let suspended = Task { @MainActor in try await cache.increment(forKey: "k") }
+    try await setting.awaitHeld("first")
+    let release = Task.detached {
+      defer { setting.proxy.release("first") }
+      try await setting.awaitHeld("first", 2)
+    }
+    #expect(try Self.touch(cache))
+    try await release.value
+    #expect(try await suspended.value == 2)
+  }
+
+  private static func touch(_ cache: PersistentCache<String, Int>) throws -> Bool {
+    try cache.touch(forKey: "k", expires: .after(.seconds(600)))
+  }
+
   /// Reads in the calling thread.
   private static func read(_ cache: PersistentCache<String, String>) throws -> String? {
     try cache.value(forKey: "k")

@@ -35,21 +35,27 @@ extension RemoteBackend {
   }
 
   func write(_ write: ConditionalWrite<Value>, _ key: Key) throws -> Bool {
-    try waiting { try await self.writeAsync(write, key) }
+    try waiting { try await self.write(write, key, takesTurn: false) }
   }
 
   func writeAsync(_ write: ConditionalWrite<Value>, _ key: Key) async throws -> Bool {
+    try await self.write(write, key, takesTurn: true)
+  }
+
+  private func write(
+    _ write: ConditionalWrite<Value>, _ key: Key, takesTurn: Bool
+  ) async throws -> Bool {
     switch write {
     case .set(let value, let attributes, let version):
       return try await replace(key, version, with: prepare(value, key, attributes))
     case .remove(let version):
       return try await replace(key, version, with: nil)
     case .renew(let expiration):
-      let outcome = try await changeAsync(
-        KeyChange(operation: "touch") { read in
-          guard let old = try read() else { return .unchanged }
-          return .stored(old.value, expiration)
-        }, key)
+      let change = KeyChange<Value>(operation: "touch") { read in
+        guard let old = try read() else { return .unchanged }
+        return .stored(old.value, expiration)
+      }
+      let outcome = try await takesTurn ? changeAsync(change, key) : repeated(change, key)
       return outcome.value != nil
     }
   }
@@ -102,8 +108,8 @@ extension RemoteBackend {
   func changeAsync(
     _ change: KeyChange<Value>, _ key: Key
   ) async throws -> KeyChange<Value>.Outcome {
-    let place = RemotePlace(try place(change.operation, key), copies.name)
-    return try await RemoteTurns.all.run(place, within: context.options.computeTimeout) {
+    let place = try place(change.operation, key)
+    return try await RemoteTurns.all.run(RemotePlace(place, copies.name), in: copies, place) {
       try await repeated(change, key)
     }
   }

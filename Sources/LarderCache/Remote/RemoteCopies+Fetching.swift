@@ -125,6 +125,7 @@ extension RemoteCopies {
   private func ask(
     _ requests: [Request]
   ) async throws -> (answers: [RemoteAnswer], fills: [Fill]) {
+    let begun = RemoteRecord.now
     var answers = [RemoteAnswer?](repeating: nil, count: requests.count)
     var fills: [Fill] = []
     fills.reserveCapacity(requests.count)
@@ -153,10 +154,10 @@ extension RemoteCopies {
       }
     } catch {
       requests.first?.place.record.count(.failures)
-      loss.note(error: service.isLoss(error))
+      if service.isUnanswered(error) { loss.noteLoss(begun: begun) }
       throw error
     }
-    loss.note(error: false)
+    loss.noteAnswer(begun: begun)
     return (answers.map { $0 ?? .unknown }, fills)
   }
 

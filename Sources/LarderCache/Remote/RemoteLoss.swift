@@ -11,17 +11,23 @@ internal import Synchronization
 final class RemoteLoss: Sendable {
   /// The time until which no read waits; zero while the server answers.
   private let until = Atomic<UInt64>(0)
+  /// The time at which the newest request that was answered had begun.
+  private let answered = Atomic<UInt64>(0)
   private static let pause: UInt64 = 1_000_000_000
 
   private static var end: UInt64 { RemoteRecord.now + pause }
 
-  /// Notes the end of a request.
-  func note(error isLoss: Bool) {
-    if isLoss {
-      until.store(Self.end, ordering: .relaxed)
-    } else if until.load(ordering: .relaxed) != 0 {
-      until.store(0, ordering: .relaxed)
-    }
+  var isKnown: Bool { until.load(ordering: .relaxed) > RemoteRecord.now }
+
+  /// Notes that a request was answered.
+  func noteAnswer(begun: UInt64) {
+    answered.max(begun, ordering: .relaxed)
+    if until.load(ordering: .relaxed) != 0 { until.store(0, ordering: .relaxed) }
+  }
+
+  /// Notes that a request had no answer, unless a later one had.
+  func noteLoss(begun: UInt64) {
+    if answered.load(ordering: .relaxed) < begun { until.store(Self.end, ordering: .relaxed) }
   }
 
   /// Returns whether a read should use a copy without a request.

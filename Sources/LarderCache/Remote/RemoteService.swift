@@ -18,6 +18,8 @@ package protocol RemoteService: AnyObject, Sendable {
   func refreshTopology()
   /// Whether an error means that the server could not be asked.
   func isLoss(_ error: any Error) -> Bool
+  /// Whether an error means that no server of the link can be expected to answer a request now.
+  func isUnanswered(_ error: any Error) -> Bool
   /// Whether an error means that nothing was sent.
   func isUnsent(_ error: any Error) -> Bool
 

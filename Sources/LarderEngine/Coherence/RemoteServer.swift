@@ -5,10 +5,19 @@
 internal import LarderSystem
 
 /// The name of a server and of a prefix, as the table has it.
-package struct RemoteName: Sendable, Hashable {
+@usableFromInline package struct RemoteName: Sendable, Hashable {
   package let hash: UInt64
 
-  package init(_ text: String) { hash = max(XXH64.hash(Array(text.utf8)), 1) }
+  private static let transitBit: UInt64 = 1 << 63
+
+  package init(_ text: String) {
+    hash = max(XXH64.hash(Array(text.utf8)) & ~Self.transitBit, 1)
+  }
+
+  /// Returns the name of a record that is no server's, while a process takes it.
+  static func transit() -> UInt64 { UInt64.random(in: 0..<transitBit) | transitBit }
+
+  static func isTransit(_ name: UInt64) -> Bool { name & transitBit != 0 }
 }
 
 /// The longest time since a value is known to have been current.

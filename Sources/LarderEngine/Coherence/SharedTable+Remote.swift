@@ -58,7 +58,7 @@ internal import Synchronization
   }
 
   package let table: SharedTable
-  private let start: Int
+  fileprivate let start: Int
   private let name: UInt64
 
   fileprivate init(_ table: SharedTable, _ start: Int, name: UInt64) {
@@ -87,7 +87,7 @@ internal import Synchronization
   /// The time since the changes of the server are known to have been applied.
   package var age: Duration {
     let fresh = load(.fresh)
-    if fresh == 0 { return .seconds(1 << 30) }
+    if fresh <= Self.unverified { return .seconds(1 << 30) }
     return .nanoseconds(
       max(Int64(bitPattern: Clocks.monotonicNanoseconds() &- fresh), 0))
   }
@@ -95,8 +95,9 @@ internal import Synchronization
   /// Returns whether the changes up to a time within the limit were applied. To be called before a stamp or
   /// a snapshot is read, which then contains them.
   package func isFresh(at now: Int64, within limit: StalenessLimit) -> Bool {
-    let age = Int64(bitPattern: Clocks.coarseMonotonicNanoseconds() &- load(.fresh))
-    return age <= limit.nanoseconds
+    let fresh = load(.fresh)
+    let age = Int64(bitPattern: Clocks.coarseMonotonicNanoseconds() &- fresh)
+    return fresh > Self.unverified && age <= limit.nanoseconds
       && now &- Int64(bitPattern: load(.freshWall)) <= limit.milliseconds
       // The last word to be read: the times may be those of another server by now.
       && isNamed
@@ -171,43 +172,53 @@ internal import Synchronization
     unsafe word(.roundTrip).pointee.store(roundTrip, ordering: .relaxed)
   }
 
-  /// Notes that the record was taken, so that no other server takes it.
+  /// Notes that the record is in use, so that no other server takes it.
   fileprivate func begin(use now: Int64) {
     unsafe word(.freshWall).pointee.store(UInt64(bitPattern: now), ordering: .releasing)
   }
 
+  fileprivate func isIdle(at now: Int64) -> Bool {
+    Clocks.monotonicNanoseconds() &- load(.fresh) > Self.idleTime
+      && now &- Int64(bitPattern: load(.freshWall)) > Int64(Self.idleTime / 1_000_000)
+  }
+
   /// Takes the record for another server, if it has had no link for ``idleTime`` by both clocks.
   ///
-  /// Any process may end between two steps, and be stopped there: until the last one the record is the former
-  /// server's, without a link. `verifiedFrom` is never lowered, and a link that continues finds another name.
-  fileprivate func take(for new: UInt64, at now: Int64) -> RemoteRecord? {
-    let (fresh, wall, link) = (load(.fresh), Int64(bitPattern: load(.freshWall)), load(.link))
-    guard Clocks.monotonicNanoseconds() &- fresh > Self.idleTime,
-      now &- wall > Int64(Self.idleTime / 1_000_000)
-    else { return nil }
+  /// First the former name is replaced by one that belongs to no server: from then on nobody uses the record. Any
+  /// process may be stopped or end between two steps. Another one then takes the record from it, with a
+  /// transit name of its own, and the last step fails. `verifiedFrom` is never lowered. A confirmation that found
+  /// the former name read `fresh` before, so it fails.
+  ///
+  /// - Returns: Whether the record is the other server's.
+  fileprivate func take(for new: UInt64, at now: Int64) -> Bool {
+    let isIdle = RemoteName.isTransit(name) || isIdle(at: now)
+    let transit = RemoteName.transit()
+    guard isIdle, rename(from: name, to: transit) else { return false }
     // Not one that the record has had: a link may be about to raise it.
-    let unverified = UInt64.random(in: 1...1_000_000)
-    guard
-      unsafe word(.fresh).pointee.compareExchange(
-        expected: fresh, desired: unverified, ordering: .acquiringAndReleasing
-      ).exchanged
-    else { return nil }
-    end(link: link)
+    unsafe word(.fresh).pointee.store(
+      UInt64.random(in: 1...Self.unverified), ordering: .sequentiallyConsistent)
+    unsafe word(.link).pointee.store(0, ordering: .sequentiallyConsistent)
     begin(use: now)
-    guard
-      unsafe word(.name).pointee.compareExchange(
-        expected: name, desired: new, ordering: .acquiringAndReleasing
-      ).exchanged
-    else { return nil }
     for counter in RemoteCounter.allCases {
       unsafe word(.counters, counter.rawValue).pointee.store(0, ordering: .relaxed)
     }
     describe(server: "")
-    return RemoteRecord(table, start, name: new)
+    return rename(from: transit, to: new)
+  }
+
+  /// Makes a record free again that was taken for a server which has another one.
+  fileprivate func release() { _ = rename(from: name, to: RemoteName.transit()) }
+
+  private func rename(from old: UInt64, to new: UInt64) -> Bool {
+    unsafe word(.name).pointee.compareExchange(
+      expected: old, desired: new, ordering: .sequentiallyConsistent
+    ).exchanged
   }
 
   /// The time in nanoseconds after which another server may have the record.
   private static var idleTime: UInt64 { 600_000_000_000 }
+  /// The greatest value of `fresh` without a meaning: nothing was confirmed.
+  private static var unverified: UInt64 { 1_000_000 }
 
   package func count(_ counter: RemoteCounter, _ number: Int = 1) {
     unsafe word(.counters, counter.rawValue).pointee.wrappingAdd(
@@ -276,7 +287,7 @@ extension SharedTable {
     guard hasRemoteRegion else { return [] }
     return (0..<Self.recordCount).compactMap { index in
       let name = nameOfRemoteRecord(index)
-      return name == 0 ? nil : remoteRecord(index, name: name)
+      return name == 0 || RemoteName.isTransit(name) ? nil : remoteRecord(index, name: name)
     }
   }
 
@@ -294,28 +305,40 @@ extension SharedTable {
   /// - Returns: `nil` if all are those of other servers, and in a small store.
   package func remoteRecord(_ name: RemoteName, at now: Int64? = nil) -> RemoteRecord? {
     guard hasRemoteRegion else { return nil }
-    for index in 0..<Self.recordCount {
-      let found = nameOfRemoteRecord(index)
-      if found == name.hash { return remoteRecord(index, name: found) }
-      if found == 0 { break }
+    return foundRecord(name) ?? takenRecord(name, at: now ?? Clocks.wallMilliseconds())
+  }
+
+  /// Returns the first record with a name: that is the one which all processes use.
+  private func foundRecord(_ name: RemoteName) -> RemoteRecord? {
+    for index in 0..<Self.recordCount where nameOfRemoteRecord(index) == name.hash {
+      return remoteRecord(index, name: name.hash)
     }
-    return takenRecord(name, at: now ?? Clocks.wallMilliseconds())
+    return nil
+  }
+
+  /// Whether a record is the one that all processes use for its server.
+  func isFirst(_ record: RemoteRecord, of name: RemoteName) -> Bool {
+    foundRecord(name)?.start == record.start
   }
 
   /// Takes the first record that is free, and otherwise the first that is not used.
   private func takenRecord(_ name: RemoteName, at now: Int64) -> RemoteRecord? {
     for index in 0..<Self.recordCount {
       let start = shape.remote + index * Self.recordSize
-      let (isTaken, found) = unsafe word(start).pointee.compareExchange(
-        expected: 0, desired: name.hash, ordering: .acquiringAndReleasing)
-      guard isTaken || found == name.hash else { continue }
-      let record = remoteRecord(index, name: name.hash)
-      record.begin(use: now)
-      return record
+      let isTaken = unsafe word(start).pointee.compareExchange(
+        expected: 0, desired: name.hash, ordering: .acquiringAndReleasing
+      ).exchanged
+      if isTaken { remoteRecord(index, name: name.hash).begin(use: now) }
+      // Another process may have taken one for the server at the same time.
+      if let first = foundRecord(name) { return first }
     }
     for index in 0..<Self.recordCount {
-      let record = remoteRecord(index, name: nameOfRemoteRecord(index))
-      if let taken = record.take(for: name.hash, at: now) { return taken }
+      let isTaken = remoteRecord(index, name: nameOfRemoteRecord(index)).take(
+        for: name.hash, at: now)
+      guard let first = foundRecord(name) else { continue }
+      let own = remoteRecord(index, name: name.hash)
+      if isTaken, first.start != own.start { own.release() }
+      return first
     }
     return nil
   }

@@ -24,7 +24,7 @@ package struct SharedTableView {
   @usableFromInline var clockIndex: Int
   /// The words of the link to the remote server of the values, if they have one.
   private var remote: RemoteRecord?
-  private var hasServer: Bool
+  private var server: RemoteName?
   /// The table, or `nil` before the first insert.
   package let table: SharedTable?
   private let gauge: AnyObject?
@@ -39,7 +39,7 @@ package struct SharedTableView {
     stampMask = 0
     clockIndex = 0
     remote = nil
-    hasServer = false
+    server = nil
     table = nil
     gauge = nil
   }
@@ -56,7 +56,7 @@ package struct SharedTableView {
     recordsExactUses: Bool = false, remote: RemoteName? = nil
   ) {
     self.remote = remote.flatMap { table.remoteRecord($0) }
-    hasServer = remote != nil
+    server = remote
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
     uses = table.uses
@@ -71,7 +71,9 @@ package struct SharedTableView {
   /// Returns whether this is a view of `other`. The record of the server may be another one's by now.
   @usableFromInline
   package func matches(_ other: SharedTable) -> Bool {
-    table === other && (!hasServer || remote?.isNamed ?? false)
+    guard table === other else { return false }
+    guard let server else { return true }
+    return remote.map { other.isFirst($0, of: server) } ?? false
   }
 
   /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither

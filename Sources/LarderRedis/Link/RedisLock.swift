@@ -102,8 +102,8 @@ private struct RedisLock: Sendable {
     do {
       (hold, sent) = try await acquire(until: .now + timeout)
     } catch {
-      // The server may have executed the last attempt. The caller does not wait for its end.
-      if (error as? RedisError)?.code != .lockTimeout { _ = beginRelease() }
+      // The server may have executed the last attempt. The caller does not wait for a lost one.
+      if (error as? RedisError)?.code != .lockTimeout { await releaseSoon() }
       throw error
     }
     let term = LockTerm(end: sent + lease)
@@ -121,7 +121,7 @@ private struct RedisLock: Sendable {
     renewal.cancel()
     guardian.cancel()
     if Task.isCancelled, case .failure(let error) = result {
-      _ = beginRelease()
+      await releaseSoon()
       throw error
     }
     if await release() == false || isLost {
@@ -199,6 +199,14 @@ private struct RedisLock: Sendable {
   @discardableResult
   private func release() async -> Bool? {
     (try? await beginRelease().value) ?? nil
+  }
+
+  /// Ends the lock of a cancelled caller, who does not wait for a lost server.
+  private func releaseSoon() async {
+    let error = RedisError(.timeout, service.server, "The lock was not ended in time.")
+    await BlockingWork.task {
+      _ = try? await SharedWait.value(of: beginRelease(), until: .now + .milliseconds(200), error)
+    }.value
   }
 
   private func beginRelease() -> Task<Bool?, any Error> {

@@ -70,6 +70,12 @@ final class RedisService: RemoteService {
 
   func isLoss(_ error: any Error) -> Bool { (error as? RedisError)?.isLoss ?? false }
 
+  func isUnanswered(_ error: any Error) -> Bool {
+    // The other servers of a cluster answer.
+    guard client.cluster == nil, let error = error as? RedisError else { return false }
+    return [.unreachable, .connectionLost, .timeout].contains(error.code)
+  }
+
   func isUnsent(_ error: any Error) -> Bool { (error as? RedisError)?.code == .unreachable }
 
   /// Sends commands, and throws the first error among their replies.
