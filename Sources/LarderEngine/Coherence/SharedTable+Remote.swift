@@ -184,9 +184,9 @@ internal import Synchronization
 
   /// Takes the record for another server, if it has had no link for ``idleTime`` by both clocks.
   ///
-  /// First the former name is replaced by one that belongs to no server: from then on nobody uses the record. Any
+  /// First the former name is replaced by one that belongs to no server: from then on no process uses the record. Any
   /// process may be stopped or end between two steps. Another one then takes the record from it, with a
-  /// transit name of its own, and the last step fails. `verifiedFrom` is never lowered. A confirmation that found
+  /// another transit name, and the last step fails. `verifiedFrom` is never lowered. A confirmation that found
   /// the former name read `fresh` before, so it fails.
   ///
   /// - Returns: Whether the record is the other server's.

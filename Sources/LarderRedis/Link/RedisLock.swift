@@ -201,7 +201,7 @@ private struct RedisLock: Sendable {
     (try? await beginRelease().value) ?? nil
   }
 
-  /// Ends the lock of a cancelled caller, who does not wait for a lost server.
+  /// Ends the lock after a cancellation. The wait is short, also if the server is lost.
   private func releaseSoon() async {
     let error = RedisError(.timeout, service.server, "The lock was not ended in time.")
     await BlockingWork.task {
