@@ -34,6 +34,9 @@ extension WriteTransaction {
         }
       }
       try check(status, "mdb_cursor_put")
+      record { recorder in
+        bytes.withRawSpan { recorder.put(RawSpan(), key: $0.slice(place)!, in: table) }
+      }
     }
   }
 
@@ -71,6 +74,9 @@ extension WriteTransaction {
         }
       }
       try check(status, "mdb_cursor_put")
+      record { recorder in
+        key.withRawSpan { key in new.withRawSpan { recorder.put($0, key: key, in: table) } }
+      }
     }
   }
 }

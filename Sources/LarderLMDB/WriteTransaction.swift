@@ -23,9 +23,15 @@ public struct WriteTransaction: ~Copyable {
   private let freeTreePages: Int
   /// Whether a change failed, perhaps in the middle of a larger one: the commit must fail too.
   private var isRefused = false
+  // Safe: the owner of the environment keeps it.
+  private var recorder: Unmanaged<ChangeRecorder>?
 
   /// Waits for the writer lock, without a time limit.
-  package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
+  ///
+  /// - Parameter recorder: Gets the changes. The caller keeps it until the transaction has ended.
+  package init(
+    in environment: borrowing EnvironmentHandle, recorder: ChangeRecorder? = nil
+  ) throws(LMDBError) {
     var created: OpaquePointer?
     let begun = environment.waiting {
       unsafe mdb_txn_begin(environment.pointer, nil, 0, &created)
@@ -46,6 +52,7 @@ public struct WriteTransaction: ~Copyable {
       unsafe self.map = nil
     }
     unsafe self.handle = handle
+    unsafe self.recorder = recorder.map { unsafe Unmanaged.passUnretained($0) }
     // A damaged meta page may contain any number.
     let freePages = free.ms_branch_pages &+ free.ms_leaf_pages &+ free.ms_overflow_pages
     freeTreePages = min(max(freePages, 0), 1 << 40)
@@ -88,6 +95,12 @@ public struct WriteTransaction: ~Copyable {
 
   /// The id of the snapshot that contains this transaction's changes.
   public var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
+
+  /// Records a change, after it was made.
+  @inline(__always)
+  func record(_ body: (ChangeRecorder) -> Void) {
+    if let recorder = unsafe recorder { unsafe recorder._withUnsafeGuaranteedRef(body) }
+  }
 
   // MARK: Room
 
@@ -144,6 +157,7 @@ public struct WriteTransaction: ~Copyable {
   package mutating func empty(_ table: TableHandle) throws(LMDBError) {
     try makeRoom(table)
     try unsafe check(mdb_drop(handle, table.handle, 0), "mdb_drop")
+    record { $0.empty(table) }
   }
 
   package func statistics(of table: TableHandle) throws(LMDBError) -> TableStatistics {
@@ -203,6 +217,7 @@ public struct WriteTransaction: ~Copyable {
     try unsafe put(first, second, third, in: table) { handle, value in
       unsafe withKey(key) { unsafe mdb_put(handle, table.handle, $0, value, flags) }
     }
+    record { $0.put(first, second, third, key: key, in: table) }
   }
 
   /// Stores the concatenation of three byte runs, written directly into the page.
@@ -216,6 +231,9 @@ public struct WriteTransaction: ~Copyable {
           unsafe mdb_put(handle, table.handle, $0, value, UInt32(MDB_RESERVE))
         }
       }
+    }
+    record { recorder in
+      key.withRawSpan { recorder.put(first, second, third, key: $0, in: table) }
     }
   }
 
@@ -260,6 +278,7 @@ public struct WriteTransaction: ~Copyable {
       unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
     }
     try check(status, "mdb_put")
+    record { $0.put(bytes, key: key, in: table) }
   }
 
   package mutating func put(
@@ -272,6 +291,7 @@ public struct WriteTransaction: ~Copyable {
       unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
     }
     try check(status, "mdb_put")
+    record { $0.put(bytes, key: key, in: table) }
   }
 
   package mutating func put(
@@ -293,7 +313,9 @@ public struct WriteTransaction: ~Copyable {
     let status = key.withRawSpan { key in
       unsafe withValue(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
     }
-    return try found(status, "mdb_del")
+    let isFound = try found(status, "mdb_del")
+    if isFound { record { recorder in key.withRawSpan { recorder.remove(key: $0, in: table) } } }
+    return isFound
   }
 
   /// - Returns: Whether the key existed.
@@ -303,6 +325,8 @@ public struct WriteTransaction: ~Copyable {
     try makeRoom(table)
     let handle = unsafe handle
     let status = unsafe withKey(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
-    return try found(status, "mdb_del")
+    let isFound = try found(status, "mdb_del")
+    if isFound { record { $0.remove(key: key, in: table) } }
+    return isFound
   }
 }
