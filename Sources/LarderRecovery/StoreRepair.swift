@@ -51,7 +51,7 @@ extension SharedStore {
     openTimeout: Duration = .seconds(10)
   ) throws -> RepairReport {
     do {
-      let repair = try StoreRepair(at: path ?? defaultPath, openTimeout: openTimeout)
+      var repair = try StoreRepair(at: path ?? defaultPath, openTimeout: openTimeout)
       return try repair.run(dryRun: dryRun, keepsDamagedFiles: keepsDamagedFiles)
     } catch let error as LMDBFileError {
       throw StoreError(
@@ -78,7 +78,7 @@ struct StoreRepair {
   /// Whether `CURRENT` names the generation.
   let isNamed: Bool
   /// Whether it names a newer one, of which nothing is left.
-  let isOlder: Bool
+  private(set) var isOlder: Bool
   private let gate: OpenLock
   private let presence: OwnedFile
 
@@ -149,11 +149,17 @@ struct StoreRepair {
 
   // MARK: Running
 
-  func run(dryRun: Bool, keepsDamagedFiles: Bool) throws -> RepairReport {
+  mutating func run(dryRun: Bool, keepsDamagedFiles: Bool) throws -> RepairReport {
     defer { gate.leave() }
     if let record = try restorable() {
       if dryRun { return restorableReport(record) }
-      try StoreOpener.restore(record, in: path)
+      do {
+        try StoreOpener.restore(record, in: path, durability: durability)
+      } catch {
+        // The log is not readable: what follows is that of the checkpoint.
+        try StoreOpener.restore(record, in: path, durability: durability, replays: false)
+        isOlder = true
+      }
       FileSystem.removeTree(path + "/shared.table")
     }
     let survey = try RepairAnalysis(self)
@@ -197,7 +203,8 @@ struct StoreRepair {
 
   /// Whether it is a relaxed store whose metas cannot be trusted.
   var wasInUse: Bool {
-    guard durability == .relaxed, let state = (try? StoreState.read(from: path + "/state")) ?? nil
+    guard durability.survivesSystemCrash,
+      let state = (try? StoreState.read(from: path + "/state")) ?? nil
     else { return false }
     return state.isDirty && state.bootID != ProcessIdentity.bootID
   }

@@ -98,6 +98,17 @@ extension FaultPlan {
     /// The restored snapshot is recorded under its new version.
     public static let restoreRecorded = Point(.restoreRecorded)
 
+    // MARK: The redo log of durable stores
+
+    /// The record of a transaction is written and not committed.
+    public static let logWritten = Point(.logWritten)
+    /// A transaction is committed, and its process has not waited for its record.
+    public static let logCommitted = Point(.logCommitted)
+    /// The process has the lock for syncing the log.
+    public static let logSyncing = Point(.logSyncing)
+    /// After a system crash: a transaction with changes from the log is committed.
+    public static let logReplayed = Point(.logReplayed)
+
     // MARK: Reading
 
     /// A read has its snapshot.

@@ -29,7 +29,10 @@ extension Crashes {
       "close alone", "close a durable store", "close with another", "close a relaxed store",
     ]
     let syncs = ["sync a relaxed store", "sync a relaxed store with another"]
-    let restorations = ["a relaxed store after a crash of the system"]
+    let restorations = [
+      "a relaxed store after a crash of the system", "a durable store after a crash of the system",
+    ]
+    let durable = ["commit to a durable store"]
     func at(_ scenarios: [String], _ numbers: Int...) -> [(scenario: String, numbers: [Int])] {
       scenarios.map { ($0, numbers) }
     }
@@ -53,6 +56,8 @@ extension Crashes {
       .closeGateTaken: at(closings, 1), .closeSynced: at(closings, 1), .closeDone: at(closings, 1),
       .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
       .syncBegun: at(syncs, 1, 2), .beforeRecord: at(syncs, 1, 2), .afterRecord: at(syncs, 1, 2),
+      .logWritten: at(durable, 1, 3), .logCommitted: at(durable, 1, 3),
+      .logSyncing: at(durable, 1, 3),
       .restoreWritten: at(restorations, 1), .restoreSynced: at(restorations, 1),
       .restoreRecorded: at(restorations, 1), .leaseTaken: at(["compute"], 1),
       .leaseRegistered: at(["compute"], 1),
@@ -61,7 +66,8 @@ extension Crashes {
   }()
 
   static let processPoints: [FaultPoint] = [
-    .lockEntered, .lockQueued, .lockReleased, .incrementOffered, .incrementClaimed,
+    // Openers are killed there in `RedoLogPowerCutTests.swift`.
+    .logReplayed, .lockEntered, .lockQueued, .lockReleased, .incrementOffered, .incrementClaimed,
   ]
 
   @Test func `The sweep injects a fault at every fault point`() {

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -15,6 +16,52 @@ struct RecordedLife {
   let mapped: [String: [UInt8]]
   /// The directory the store was in: all is below it.
   let root: String
+  /// Commands during which a process was killed, by the number of answers before.
+  private(set) var cutOff: [Int: (command: String, isCommitted: Bool)] = [:]
+
+  /// Runs peers one after the other, of which all but the last are killed by a fault.
+  ///
+  /// - Parameter sessions: The commands of each, and the point at which it is killed.
+  init(
+    sessions: [(commands: [String], kill: (point: FaultPoint, number: Int)?)], root: String,
+    log: String, environment: [String: String]
+  ) throws {
+    let boot = try SystemBoot()
+    var all: [DiskEvent] = []
+    var answered: [String] = []
+    for (index, session) in sessions.enumerated() {
+      var environment = boot.environment.merging(environment) { $1 }
+      if let kill = session.kill {
+        environment["LARDER_FAULTS"] = "\(kill.point):kill@\(kill.number)"
+      }
+      let peer = try Strace.shared.start(
+        recording: DiskRecording.calls, to: log + "-\(index)", withData: true,
+        environment: environment)
+      peer.sendAll(session.commands)
+      let answers = try peer.remainingLines()
+      _ = try withExtendedLifetime(boot) { try peer.wait() }
+      guard answers.count == session.commands.count || session.kill != nil,
+        !answers.contains(where: { $0.hasPrefix("error") })
+      else { throw CrashHarness.UnexpectedOutcome(description: "\(session): \(answers)") }
+      answered += session.commands.prefix(answers.count)
+      if answers.count < session.commands.count {
+        let isCommitted = session.kill.map { $0.point != .logWritten && $0.point != .beforeCommit }
+        cutOff[answered.count] = (session.commands[answers.count], isCommitted!)
+      }
+      let before = all.count
+      all += DiskRecording(log: try TestFiles.contents(of: log + "-\(index)"), root: root)
+        .events.map { event in
+          guard case .sync(let path, let begun) = event, begun != .max else { return event }
+          return .sync(path, begun: begun + before)
+        }
+    }
+    (commands, events, self.root) = (answered, all, root)
+    let files = try StorePaths(root + "/store")
+    mapped = [
+      "shared.table": try TestFiles.contents(of: files.table),
+      "lock.mdb": try TestFiles.contents(of: files.lock),
+    ]
+  }
 
   /// Runs a peer with `commands` for a store at `root`/store.
   ///
@@ -70,11 +117,15 @@ struct RecordedLife {
     events[..<cut].count { if case .output = $0 { true } else { false } }
   }
 
-  /// The disk after `cut` events, one of whose syncs of `data.mdb` lost a write.
+  /// The disk after `cut` events, one of whose syncs of the data or the log lost a write.
   func lyingDisk(upTo cut: Int, _ trial: Seed) -> DiskModel {
     var random = trial.generator(stream: 2)
     let syncs = events[..<cut].indices.filter { index in
-      if case .sync(let path, _) = events[index] { path.hasSuffix("/data.mdb") } else { false }
+      if case .sync(let path, _) = events[index] {
+        path.hasSuffix("/data.mdb") || path.contains("/log-")
+      } else {
+        false
+      }
     }
     let lie = syncs.suffix(3).randomElement(using: &random)
     var disk = DiskModel(root: root)
@@ -135,6 +186,11 @@ struct PowerCut {
       root: root, log: scratch.appending("log-\(durability)"), environment: environment)
   }
 
+  /// - Parameter life: A recorded one, of a durable store.
+  init(_ life: RecordedLife) {
+    (durability, options, self.life) = (.durable, "durable", life)
+  }
+
   /// The results of many images.
   struct Findings {
     var images = 0
@@ -192,8 +248,26 @@ struct PowerCut {
   private func model(_ cut: Int) -> StoreModel {
     var model = StoreModel()
     let answered = life.answered(cut)
-    for command in commands.prefix(answered) { model.acknowledge(command) }
+    for (index, command) in commands.prefix(answered).enumerated() {
+      // Committed by a process that was killed before its call returned.
+      if let lost = life.cutOff[index], lost.isCommitted, index + 1 < answered {
+        model.acknowledge(lost.command)
+      }
+      model.acknowledge(command)
+    }
+    // The command of a killed process: done or not, until the next process has written.
+    var other = model
+    for index in [answered, answered - 1] {
+      guard let lost = life.cutOff[index] else { continue }
+      other.acknowledge(lost.command)
+      if lost.isCommitted, answered < commands.count {
+        let base = other
+        other.attempt(commands[answered])
+        other.join(base)
+      }
+    }
     if answered < commands.count { model.attempt(commands[answered]) }
+    model.join(other)
     return model
   }
 

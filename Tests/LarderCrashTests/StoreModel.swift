@@ -42,6 +42,9 @@ struct StoreModel {
     states.formUnion(states.map { Self.apply(command, to: $0) })
   }
 
+  /// The store may also be in the states of another model.
+  mutating func join(_ other: StoreModel) { states.formUnion(other.states) }
+
   /// The store was seen to be in one of the states: the others are out.
   mutating func settle(on state: State) { states = [state] }
 

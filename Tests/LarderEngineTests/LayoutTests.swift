@@ -33,8 +33,8 @@ import Testing
     if durability == .cache { #expect(TestFiles.names(in: path) == ["v1"]) }
     #expect(TestFiles.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
     let inside =
-      ["data.mdb", "lock.mdb", "presence", "shared.table", "state"]
-      + (durability == .relaxed ? ["synced"] : [])
+      ["data.mdb", "lock.mdb"] + (durability == .durable ? ["log-0"] : [])
+      + ["presence", "shared.table", "state"] + (durability == .cache ? [] : ["synced"])
     #expect(TestFiles.names(in: generation) == inside)
     for made in [path, root, generation] { #expect(try TestFiles.mode(made) == 0o700, "\(made)") }
     for file in ["CURRENT", "gate", "leases"].map({ "\(root)/\($0)" })

@@ -9,6 +9,7 @@
 //   large K COUNT              -> ok             a text of "K." repeated
 //   pair TEXT                  -> ok             `left` and `right`, in one transaction
 //   removeall, compact         -> ok
+//   checkpoint                 -> ok             the periodic checkpoint, whose time has come
 //   keys                       -> keys COUNT     a scan of all entries
 
 import Larder
@@ -33,6 +34,9 @@ extension Peer {
     case "keys": return "keys \(try numbers.keys().count)"
     case "compact":
       try store.core.compact()
+      return "ok"
+    case "checkpoint":
+      try store.core.syncIfDue(now: .max / 2)
       return "ok"
     case "removeall":
       try store.removeAll()

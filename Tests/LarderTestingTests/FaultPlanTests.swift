@@ -25,6 +25,7 @@ import Testing
     .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
     .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun,
     .beforeRecord,
+    .logWritten, .logCommitted, .logSyncing, .logReplayed,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
     .lockEntered, .lockQueued, .lockReleased, .incrementOffered, .incrementClaimed,
   ]

@@ -15,7 +15,7 @@
 // would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   6
+//        8  version         u64   7
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
 //       40  use words       u64   power of two
@@ -36,6 +36,9 @@
 //      280  last stamped    u64   commit version of the last transaction that stored its stamps
 //      296  ticket          u32   process slot + 1 of the process that may request LMDB's writer
 //                               lock; 0: free; the highest bit: other processes wait for it
+//      304  log gap         u64   durable store: commit version of the newest transaction without a record in the
+//                               redo log (`RedoLog.swift`)
+//      312  log start       u64   sequence number of the segment in which recovery begins
 //      320  clock           u64   the hybrid recency clock, advanced by writers
 //      328  policy          u64   how entries are chosen for eviction: the code of `EvictionPolicy`
 //      336  entry budget    u64   the most entries; 0: no limit
@@ -50,6 +53,9 @@
 //      408  synced at       u64   start of its sync; milliseconds of the monotonic clock
 //      416  sync interval   u64   milliseconds
 //      424  sync failed     u32   1: a sync of this generation failed: it is copied, never synced
+//      428  log sync word   u32   advanced after each sync of the redo log
+//      432  logged          u64   newest committed version that the redo log has
+//      440  durable         u64   every commit up to this version is on the disk
 //      448  data bytes      u64   the largest size of data.mdb that any writer has observed
 //      456  budget          u64   bytes; 0: no budget
 //      472  reader check    u64   wall milliseconds of the last search for stale readers
@@ -62,6 +68,8 @@
 //      776  sample threshold u32  uses of keys with a lower hash prefix are recorded in `samples`; 0:
 //                               none (`SharedTable+Samples.swift`)
 //      832  queues          16 u64  the state of the eviction queues (`EvictionQueues.swift`)
+//      960  log ends        2 x 32 bytes: commit version (even, odd), segment, offset and chain value of the
+//                               end of the redo log after it
 //     1024  namespaces      1,024 u64   inverted commit version of the last clear of a namespace
 //     9216  leases          1,024 x 64 bytes   computations in flight
 //    74752  processes       2^p x 320 bytes    one slot for each living process
@@ -100,7 +108,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 6
+  package static let version: UInt64 = 7
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -123,6 +131,8 @@ package enum SharedTableLayout {
   package static let writerStart = 272
   package static let lastStamped = 280
   package static let ticket = 296
+  package static let logGap = 304
+  package static let logStart = 312
   @inlinable package static var clock: Int { 320 }
   package static let policy = 328
   package static let entryBudget = 336
@@ -136,6 +146,9 @@ package enum SharedTableLayout {
   package static let syncedAt = 408
   package static let syncInterval = 416
   package static let syncFailed = 424
+  package static let logSyncWord = 428
+  package static let logged = 432
+  package static let durable = 440
   package static let dataBytes = 448
   package static let budget = 456
   package static let readerCheck = 472
@@ -146,6 +159,7 @@ package enum SharedTableLayout {
   @inlinable package static var useClock: Int { 768 }
   @inlinable package static var sampleThreshold: Int { 776 }
   package static let queues = 832
+  package static let logEnds = 960
 
   /// The offsets in the region for samples.
   package static let sampleHead = 0

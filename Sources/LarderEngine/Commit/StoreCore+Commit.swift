@@ -67,6 +67,19 @@ extension StoreCore {
     guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
     defer { generation.releaseProcessWriterLock() }
     if generation.isClosing { throw EngineSignal.generationChanged }
+    let done = try runLocked(in: generation, body)
+    // Other processes write meanwhile.
+    if done.isCommitted { try waitUntilDurable(done.commitVersion, in: generation) }
+    return (done.result, done.commitVersion)
+  }
+
+  /// The result of a transaction, and whether it has changed something.
+  private typealias Done<R> = (result: R, commitVersion: UInt64, isCommitted: Bool)
+
+  @inline(__always)
+  private func runLocked<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> Done<R> {
     try takeTicket(in: generation)
     generation.table.beginWriting(process: generation.process)
     defer {
@@ -83,7 +96,7 @@ extension StoreCore {
   /// the transaction from the beginning with `pwrite`.
   private func performSelectingWriteMode<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
-  ) throws -> (result: R, commitVersion: UInt64) {
+  ) throws -> Done<R> {
     let environment = generation.environment
     environment.selectWriteMode(
       throughMap: options.usesWriteMap && options.durability == .cache)
@@ -107,7 +120,7 @@ extension StoreCore {
   /// Runs the steps W0 to W5. The caller holds the process writer lock and the writer ticket.
   private func perform<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
-  ) throws -> (result: R, commitVersion: UInt64) {
+  ) throws -> Done<R> {
     do {
       let transaction = try begin(in: generation)
       let commitVersion = generation.versionBase &+ transaction.id
@@ -122,7 +135,7 @@ extension StoreCore {
         context.publishEarliestExpiry()
         // No overflow was committed either: the owners of offers execute them.
         generation.table.settleOffers(commitVersion: commitVersion, isEnd: false)
-        return (result, commitVersion)
+        return (result, commitVersion, false)
       }
       try context.removeShareOfExpired()
       try context.finish()
@@ -132,7 +145,7 @@ extension StoreCore {
       let remaining = PostCommitWork(context, commitVersion: commitVersion)
       try commit(context)
       try publish(remaining, checksFileStatus: checksFileStatus, in: generation)
-      return (result, commitVersion)
+      return (result, commitVersion, true)
     } catch let error as LMDBError {
       try rethrow(error, from: generation)
     }
@@ -140,7 +153,9 @@ extension StoreCore {
 
   /// W0: begins the transaction. The generation is not fenced.
   private func begin(in generation: Generation) throws -> WriteTransaction {
-    let transaction = try WriteTransaction(in: generation.environment)
+    generation.log?.recorder.reset()
+    let transaction = try WriteTransaction(
+      in: generation.environment, recorder: generation.log?.recorder)
     try fault(throwing: .begin)
     try generation.resolveInterruptedCompaction()
     if generation.table.isFenced { throw EngineSignal.generationChanged }
@@ -233,9 +248,16 @@ extension StoreCore {
 
   /// W4: commits.
   private func commit(_ context: consuming StoreTransaction) throws {
+    let (generation, version) = (context.generation, context.commitVersion)
     do {
       try fault(throwing: .beforeCommit)
-      try context.transaction.commit()
+      try generation.log?.append(version, in: generation)
+      do {
+        try context.transaction.commit()
+      } catch {
+        try withdraw(version, generation, after: error)
+        throw error
+      }
     } catch {
       // The stamps are stored and the transaction is not committed: those slots miss until the next
       // commit.
@@ -263,7 +285,9 @@ extension StoreCore {
       table.raiseDataChanged(to: status.changed)
       generation.noteGrowth(to: status.size, self)
       if let keeper = generation.keeper {
-        syncer.noteCommit(isUrgent: keeper.noteCommit(size: status.size))
+        // That of a durable store starts when it is first needed.
+        try? syncer.start(self)
+        syncer.noteCommit(isUrgent: keeper.noteCommit(size: status.size, in: generation))
       }
     }
     remaining.publish(in: generation)
@@ -347,40 +371,5 @@ extension StoreCore {
     try state.write(to: generation.path + "/state")
     try fault(throwing: .stateDirty)
     generation.table.isDirty = true
-  }
-
-  // MARK: Whole transactions
-
-  /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
-  /// again.
-  func commitNoOp() throws {
-    _ = try withGeneration { generation in
-      try transact(in: generation) { $0.force() }
-    }
-  }
-
-  /// Writes the store's `meta` record with a change. The caller is the commit leader.
-  ///
-  /// - Parameter check: Throws if the transaction must not make the change.
-  func putMeta(
-    in generation: Generation,
-    requiring check: (inout StoreTransaction) throws -> Void = { _ in },
-    _ change: (inout StoreMeta) -> Void
-  ) throws {
-    _ = try transact(in: generation) { transaction in
-      try check(&transaction)
-      var meta = generation.meta
-      meta.update(from: generation.table)
-      change(&meta)
-      try transaction.transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
-      transaction.force()
-    }
-  }
-
-  /// Changes the store's `meta` record for every process.
-  func changeMeta(_ change: @escaping @Sendable (inout StoreMeta) -> Void) throws {
-    try runExclusively { core in
-      try core.withGeneration { try core.putMeta(in: $0, change) }
-    }
   }
 }

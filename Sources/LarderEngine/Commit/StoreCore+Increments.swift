@@ -71,6 +71,13 @@ extension StoreCore {
         result = .done(commitVersion: version, changed: false)
       case .settled(let version, .stored(let pattern)):
         try requireSuccession(of: generation)
+        // The process that executed it does not wait for this one.
+        do {
+          try whileOpen(generation) { try waitUntilDurable(version, in: generation) }
+        } catch EngineSignal.generationChanged {
+          // A copy of the generation contains it, and is synced before it is used.
+          if !table.isSuperseded { throw outcomeUnknown(by: writer(in: generation)) }
+        }
         box.set(.success(.stored(increment.type.value(pattern))))
         generation.count(.sets)
         noteCommit(changesData: true, in: table)

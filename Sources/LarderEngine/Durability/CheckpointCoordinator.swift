@@ -6,9 +6,10 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-// RELAXED DURABILITY
+// CHECKPOINTS
 //
-// A relaxed store commits without waiting for the disk (MDB_NOSYNC). The kernel writes its pages
+// A relaxed or durable store commits without a sync of its data (MDB_NOSYNC); a durable one waits for its redo log
+// (`RedoLog.swift`). The kernel writes its pages
 // back in any order, and LMDB reuses pages that older transactions freed. After a power failure
 // neither meta page is reliable, and pages of the last synced snapshot can have been overwritten.
 // So the store keeps three things:
@@ -53,7 +54,7 @@ internal import Synchronization
 // kernel reports a page that it could not write once. So nothing more is recorded in this
 // generation (`syncFailed`), and the next write copies the stored data to a new one.
 
-/// The part of one process in syncing one generation of a relaxed store.
+/// The part of one process in the checkpoints of one generation of a store that survives system crashes.
 final class CheckpointCoordinator: Sendable {
   private struct Pins {
     var held: PinnedSnapshot?
@@ -74,10 +75,6 @@ final class CheckpointCoordinator: Sendable {
   /// reuse.
   let isUrgent = Atomic<Bool>(false)
 
-  /// The number of commits, and the growth in bytes, that cause an early sync.
-  static let commitLimit = 8192
-  static let growthLimit = 32 << 20
-
   // MARK: Writers
 
   /// Whether this process keeps pages of an older snapshot from reuse.
@@ -95,7 +92,10 @@ final class CheckpointCoordinator: Sendable {
         guard let page = try generation.environment.metaPage(of: snapshot.id) else {
           throw LMDBError(.corrupted, during: "reading the meta page")
         }
-        try record(page, of: snapshot, in: generation, began: CheckpointCoordinator.now)
+        let version = generation.versionBase &+ snapshot.id
+        try record(
+          (page, generation.table.logEnd(after: version) ?? .none), of: snapshot, in: generation,
+          began: CheckpointCoordinator.now)
       }
     }
     if !Mutant.recordUnpinned.isActive {
@@ -110,13 +110,12 @@ final class CheckpointCoordinator: Sendable {
   /// Counts a commit.
   ///
   /// - Returns: Whether the unsynced commits have reached a limit for an early sync.
-  func noteCommit(size: Int) -> Bool {
+  func noteCommit(size: Int, in generation: Generation) -> Bool {
     let count = commits.wrappingAdd(1, ordering: .relaxed).newValue
     let then = sizeThen.load(ordering: .relaxed)
     if then == .max { sizeThen.store(size, ordering: .relaxed) }
     guard
-      count >= CheckpointCoordinator.commitLimit
-        || size &- then >= CheckpointCoordinator.growthLimit, then != .max
+      count >= generation.commitLimit || size &- then >= generation.growthLimit, then != .max
     else { return false }
     return !isUrgent.exchange(true, ordering: .acquiringAndReleasing)
   }
@@ -152,15 +151,16 @@ final class CheckpointCoordinator: Sendable {
   /// Pins the newest snapshot, and reads its meta page.
   private func newestSnapshot(
     in generation: Generation
-  ) throws -> (PinnedSnapshot, MetaPage) {
+  ) throws -> (PinnedSnapshot, (meta: MetaPage, log: LogPosition)) {
     // Under the turn, which a thread that closes the environment acquires first.
     if pins.withLock({ $0.isClosed }) { throw EngineSignal.generationChanged }
     for _ in 0..<100_000 {
       let snapshot = try PinnedSnapshot(clearingReadersIn: generation)
       let page = try generation.environment.metaPage(of: snapshot.id)
+      let end = generation.table.logEnd(after: generation.versionBase &+ snapshot.id)
       atomicMemoryFence(ordering: .sequentiallyConsistent)
       if let page, generation.table.writerVersion <= generation.versionBase &+ snapshot.id &+ 1 {
-        return (snapshot, page)
+        return (snapshot, (page, end ?? .none))
       }
       OSThread.yield()
     }
@@ -171,13 +171,15 @@ final class CheckpointCoordinator: Sendable {
 
   /// Syncs and records a pinned snapshot. Called under the turn.
   private func record(
-    _ page: MetaPage, of snapshot: PinnedSnapshot, in generation: Generation, began: UInt64
+    _ state: (meta: MetaPage, log: LogPosition), of snapshot: PinnedSnapshot,
+    in generation: Generation, began: UInt64
   ) throws {
     let table = generation.table
     if table.hasFailedSync { throw CheckpointCoordinator.failure(generation, nil) }
     let record = CheckpointRecord(
       storeID: generation.meta.storeID, generation: generation.number,
-      time: Clocks.wallMilliseconds(), dataBytes: UInt64(generation.dataSize), meta: page)
+      time: Clocks.wallMilliseconds(), dataBytes: UInt64(generation.dataSize),
+      meta: state.meta, log: (state.log, generation.versionBase &+ snapshot.id &+ 1))
     commits.store(0, ordering: .relaxed)
     sizeThen.store(generation.dataSize, ordering: .relaxed)
     isUrgent.store(false, ordering: .releasing)
@@ -201,7 +203,13 @@ final class CheckpointCoordinator: Sendable {
       throw CheckpointCoordinator.failure(generation, error.errno)
     }
     fault(.afterRecord)
+    if generation.log != nil {
+      // First: a process that finds the snapshot recorded does not record it again.
+      table.raiseLogStart(to: state.log.segment)
+      table.raiseDurable(to: generation.versionBase &+ snapshot.id)
+    }
     table.raiseRecorded(to: generation.versionBase &+ snapshot.id, at: began)
+    if generation.log != nil { table.advanceLogSyncWord() }
   }
 
   /// The time of the clock that all processes share, in milliseconds.
@@ -240,6 +248,15 @@ final class CheckpointCoordinator: Sendable {
     }
   }
 
+  /// Releases the pin of a process that does not write now; its next transaction acquires one. Then the process need
+  /// not advance it.
+  func releaseIfIdle(_ generation: Generation) {
+    guard holdsPin, generation.acquireProcessWriterLock(nanoseconds: 0) else { return }
+    defer { generation.releaseProcessWriterLock() }
+    isPinned.store(false, ordering: .releasing)
+    pins.withLock { ($0.held, $0.next) = (nil, nil) }
+  }
+
   /// Waits for a running sync and releases the pins: this process writes nothing here any more.
   func close() {
     turn.withLock { _ in
@@ -250,6 +267,16 @@ final class CheckpointCoordinator: Sendable {
       }
     }
   }
+}
+
+extension Generation {
+  private var isSmall: Bool { table.shape.recencySlots <= SharedTableShape.small.recencySlots }
+
+  /// The growth of the file in bytes that causes an early sync.
+  fileprivate var growthLimit: Int { log == nil ? 32 << 20 : isSmall ? 256 << 10 : 8 << 20 }
+  /// The number of commits that causes an early sync. No page that they replace is used again before it, so
+  /// the file of a durable store has room for about 30 kB for each of twice as many.
+  fileprivate var commitLimit: Int { log == nil ? 8192 : isSmall ? 32 : 512 }
 }
 
 extension PinnedSnapshot {

@@ -5,19 +5,22 @@
 package import LarderLMDB
 internal import LarderSystem
 
-// CHECKPOINT RECORDS OF A RELAXED STORE (`synced`)
+// CHECKPOINT RECORDS OF RELAXED AND DURABLE STORES (`synced`)
 //
-// Eight lanes of two slots of 4,096 bytes, little-endian, preallocated. A slot is a record:
+// Up to eight lanes of two slots of 4,096 bytes, little-endian, preallocated from the first on. A slot is a record:
 //
 //       0  magic        u64   "LARDERY1"
-//       8  version      u32   1
+//       8  version      u32   2
 //      16  store id     16 bytes
 //      32  generation   u64
 //      40  boot id      u64   the boot it was written in
 //      48  time         i64   when the sync began; wall milliseconds
 //      56  data bytes   u64   the size of data.mdb then
 //      64  meta page    152 bytes: of the snapshot, header included; its transaction S is in it
-//     216  checksum     u64   XXH64 of the first 216 bytes
+//     216  log          3 u64 the place of the first record after S in the redo log (`LogFormat.swift`): segment,
+//                             offset and chain value; zeros: no place
+//     240  log version  u64   the commit version of that record
+//     248  checksum     u64   XXH64 of the first 248 bytes
 //
 // A record states that every page of snapshot S is on the disk. The record with the highest S is
 // effective, in any lane.
@@ -30,10 +33,10 @@ internal import LarderSystem
 // while it holds a lane's lock, and no process waits for it. If it continues later and writes a
 // record that is older than those of other processes by then, that record has no effect.
 
-/// The record of a snapshot of a relaxed store that is on the disk.
+/// The record of a snapshot that is on the disk.
 package struct CheckpointRecord {
   private static let magic: UInt64 = 0x3159_5245_4452_414C
-  package static let size = 224
+  package static let size = 256
   private static let metaOffset = 64
 
   let storeID: (UInt64, UInt64)
@@ -42,11 +45,14 @@ package struct CheckpointRecord {
   let time: Int64
   let dataBytes: UInt64
   let meta: MetaPage
+  let log: LogPosition
+  let logVersion: UInt64
 
   package var transaction: UInt64 { meta.transactionID }
 
   package init(
-    storeID: (UInt64, UInt64), generation: UInt64, time: Int64, dataBytes: UInt64, meta: MetaPage
+    storeID: (UInt64, UInt64), generation: UInt64, time: Int64, dataBytes: UInt64,
+    meta: MetaPage, log: (position: LogPosition, version: UInt64) = (.none, 0)
   ) {
     self.storeID = storeID
     self.generation = generation
@@ -54,17 +60,19 @@ package struct CheckpointRecord {
     self.time = time
     self.dataBytes = dataBytes
     self.meta = meta
+    (self.log, logVersion) = log
   }
 
   /// Creates a record from the bytes of a slot. Returns `nil` if they are not a valid record.
   package init?(_ bytes: [UInt8]) {
-    let end = CheckpointRecord.metaOffset + MetaPage.count
+    let end = CheckpointRecord.size - 8
+    let log = CheckpointRecord.metaOffset + MetaPage.count
     guard
       bytes.count >= CheckpointRecord.size,
       bytes.integer(at: 0, as: UInt64.self) == CheckpointRecord.magic,
-      bytes.integer(at: 8, as: UInt32.self) == 1,
+      bytes.integer(at: 8, as: UInt32.self) == 2,
       bytes.integer(at: end, as: UInt64.self) == XXH64.hash(Array(bytes[..<end])),
-      let meta = MetaPage(Array(bytes[CheckpointRecord.metaOffset..<end])), meta.transactionID > 0
+      let meta = MetaPage(Array(bytes[CheckpointRecord.metaOffset..<log])), meta.transactionID > 0
     else { return nil }
     storeID = (bytes.integer(at: 16)!, bytes.integer(at: 24)!)
     generation = bytes.integer(at: 32)!
@@ -72,12 +80,16 @@ package struct CheckpointRecord {
     time = bytes.integer(at: 48)!
     dataBytes = bytes.integer(at: 56)!
     self.meta = meta
+    self.log = LogPosition(
+      segment: bytes.integer(at: log)!, offset: bytes.integer(at: log + 8)!,
+      chain: bytes.integer(at: log + 16)!)
+    logVersion = bytes.integer(at: log + 24)!
   }
 
   package func bytes() -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: CheckpointRecord.metaOffset)
     bytes.store(CheckpointRecord.magic, at: 0)
-    bytes.store(UInt32(1), at: 8)
+    bytes.store(UInt32(2), at: 8)
     bytes.store(storeID.0, at: 16)
     bytes.store(storeID.1, at: 24)
     bytes.store(generation, at: 32)
@@ -85,6 +97,9 @@ package struct CheckpointRecord {
     bytes.store(time, at: 48)
     bytes.store(dataBytes, at: 56)
     bytes += meta.bytes
+    for word in [log.segment, log.offset, log.chain, logVersion] {
+      bytes.append(littleEndian: word)
+    }
     bytes.append(littleEndian: XXH64.hash(bytes))
     return bytes
   }
@@ -95,7 +110,9 @@ package enum CheckpointFile {
   package static let name = "synced"
   static let lanes = 8
   private static let slotSize = 4096
-  package static let size = lanes * 2 * slotSize
+  /// The size of the file until two processes record at the same time.
+  package static let size = size(ofLanes: 1)
+  private static func size(ofLanes lanes: Int) -> Int { lanes * 2 * slotSize }
 
   /// Returns the effective record, or `nil` if the file has no valid record of this generation.
   ///
@@ -138,11 +155,12 @@ package enum CheckpointFile {
     _ record: CheckpointRecord, in generationPath: String, presence: OwnedFile
   ) throws(SystemError) -> Bool {
     let file = try OwnedFile(path: generationPath + "/" + name, creation: .createIfMissing)
-    let isNew = try file.status.size < size
-    if isNew { try file.preallocate(size) }
     for lane in 0..<lanes where try presence.tryLock(.exclusive, at: PresenceLocks.laneOffset(lane))
     {
       defer { _ = try? presence.tryLock(.none, at: PresenceLocks.laneOffset(lane)) }
+      let size = size(ofLanes: lane + 1)
+      let isNew = try file.status.size < size
+      if isNew { try file.preallocate(size) }
       var ages: [UInt64] = []
       for slot in 0..<2 {
         let bytes = try file.read(count: CheckpointRecord.size, at: (2 * lane + slot) * slotSize)

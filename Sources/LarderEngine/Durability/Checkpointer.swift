@@ -20,6 +20,18 @@ internal import Synchronization
 // A large volume of writes is synced before the interval ends: until then no page of the recorded
 // snapshot is reused, and the file grows by the volume written.
 
+extension StoreError {
+  /// Returns the error of a commit that is visible, and perhaps not on the disk.
+  fileprivate static func committedUnsynced(_ error: any Error, path: String) -> StoreError {
+    if let error = error as? StoreError, error.code == .outcomeUnknown { return error }
+    let cause = StoreError(wrapping: error, during: "commit", path: path)
+    return StoreError(
+      .outcomeUnknown, during: "commit", path: path,
+      "The commit is visible, and it is not known whether it is on the disk: \(cause.message)",
+      errorNumber: cause.errorNumber)
+  }
+}
+
 /// The thread of a process that syncs a relaxed store.
 final class Checkpointer: Sendable {
   private let thread = BackgroundThread()
@@ -42,11 +54,16 @@ final class Checkpointer: Sendable {
   func stop() { thread.stop() }
 }
 
+extension Generation {
+  /// The milliseconds between two checkpoints. A durable store needs them to limit its log only.
+  fileprivate var checkpointInterval: UInt64 { log == nil ? table.syncInterval : 30_000 }
+}
+
 extension StoreCore {
   /// The longest time between two checks of this process, in nanoseconds.
   fileprivate var syncPause: UInt64 {
     guard let generation = try? generation() else { return StoreMeta.usualSyncInterval * 1_000_000 }
-    return pause(generation.table.syncInterval * 1_000_000, in: generation)
+    return pause(generation.checkpointInterval * 1_000_000, in: generation)
   }
 
   /// Returns the nanoseconds until the next check of a process that has nothing to do for `wait`.
@@ -70,10 +87,13 @@ extension StoreCore {
       !generation.table.isFenced
     else { return nil }
     let table = generation.table
-    let interval = table.syncInterval
+    let interval = generation.checkpointInterval
     do {
       try keeper.advance(in: generation)
-      guard try keeper.hasUnsynced(in: generation) else { return nil }
+      guard try keeper.hasUnsynced(in: generation) else {
+        if generation.log != nil { keeper.releaseIfIdle(generation) }
+        return nil
+      }
       if table.hasFailedSync {
         try enqueueWriteBehind(
           WriteRequest(
@@ -107,6 +127,46 @@ extension StoreCore {
     } catch {
       report(StoreError(wrapping: error, during: "sync", path: directory.path))
       return max(interval, 1000) * 1_000_000
+    }
+  }
+
+  /// Waits until a transaction of this process is on the disk, after its commit.
+  ///
+  /// - Throws: ``StoreError/Code/outcomeUnknown`` only: the changes are visible.
+  func waitUntilDurable(_ version: UInt64, in generation: Generation) throws {
+    guard let log = generation.log else { return }
+    do {
+      try log.waitUntilDurable(version, in: generation)
+    } catch {
+      throw StoreError.committedUnsynced(error, path: directory.path)
+    }
+  }
+
+  /// Makes the record of a transaction invalid whose commit has failed.
+  func withdraw(_ version: UInt64, _ generation: Generation, after error: any Error) throws {
+    guard let log = generation.log else { return }
+    do {
+      try log.withdraw(version, in: generation)
+    } catch let other {
+      throw StoreError(
+        .outcomeUnknown, during: "commit", path: directory.path,
+        "The commit failed (\(error)), and its record in the log could not be removed (\(other)): if the "
+          + "system goes down now, the changes may be there afterwards. Check the disk.")
+    }
+  }
+
+  /// Waits until a commit that this process has seen is on the disk.
+  func waitUntilDurable(_ version: UInt64) throws {
+    if options.durability == .relaxed {
+      if try generation().table.checkpointVersion < version { try synchronize() }
+      return
+    }
+    _ = try withGeneration { generation in
+      guard let log = generation.log, version > generation.versionBase else { return }
+      guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
+      defer { generation.releaseProcessWriterLock() }
+      if generation.isClosing { throw EngineSignal.generationChanged }
+      try log.waitUntilDurable(version, in: generation)
     }
   }
 

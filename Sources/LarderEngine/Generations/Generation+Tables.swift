@@ -27,6 +27,11 @@ extension Generation {
     package let ids: TableHandle
     package let indexes: TableHandle
 
+    /// All tables, in the order of their numbers in the redo log.
+    package var all: [TableHandle] {
+      [.main, entries, chunks, expiries, tags, members, changes, objects, ids, indexes]
+    }
+
     /// Creates the tables in a new environment.
     package init(in transaction: inout WriteTransaction) throws(LMDBError) {
       entries = try transaction.makeTable(Generation.entriesName, keys: .integers)

@@ -34,8 +34,10 @@ package final class Generation: Sendable {
   let pool: ReaderPool
   /// The location cache, or `nil` if its memory could not be allocated.
   let places: RecordLocationCache?
-  /// The checkpoint coordinator of a relaxed store.
+  /// The checkpoint coordinator of a relaxed or durable store.
   let keeper: CheckpointCoordinator?
+  /// The redo log of a durable store.
+  let log: RedoLog?
   /// The generation base: commit versions are LMDB's transaction ids plus this value.
   package let versionBase: UInt64
 
@@ -105,7 +107,12 @@ package final class Generation: Sendable {
     objects = tables.objects
     ids = tables.ids
     indexes = tables.indexes
-    keeper = meta.durability == .relaxed ? CheckpointCoordinator() : nil
+    keeper = meta.durability.survivesSystemCrash ? CheckpointCoordinator() : nil
+    log =
+      meta.durability.syncsEachCommit
+      ? RedoLog(
+        path: directory.generation(meta.generation), storeID: meta.storeID, tables: tables.all)
+      : nil
     growthCheckSize = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)

@@ -107,7 +107,8 @@ package struct GenerationBuilder {
     let commitVersion = Generation.newestVersion(ofGeneration: meta.generation, in: environment)
     let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
     environment.close()
-    if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
+    if meta.durability.survivesSystemCrash { try recordBuilt(meta, in: path) }
+    if meta.durability.syncsEachCommit { try LogSegments.create(in: path) }
 
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
@@ -120,7 +121,7 @@ package struct GenerationBuilder {
     try state.write(to: path + "/state")
   }
 
-  /// Synchronizes the data file and records it: a relaxed store always has a checkpoint record.
+  /// Synchronizes the data file and records it: a store that survives system crashes always has a checkpoint record.
   private func recordBuilt(_ meta: StoreMeta, in path: String) throws {
     let data = try OwnedFile(path: path + "/data.mdb")
     try data.synchronize()

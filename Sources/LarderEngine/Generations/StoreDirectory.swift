@@ -228,8 +228,9 @@ package struct StoreDirectory: Sendable, Hashable {
     }
     let state = (try? StoreState.read(from: generation(number) + "/state")) ?? nil
     if let known = state?.durability, known != .cache { return known }
-    return StoreDirectory.exists(generation(number) + "/" + CheckpointFile.name)
-      ? .relaxed : .durable
+    let files = generation(number)
+    return StoreDirectory.exists(files + "/" + CheckpointFile.name)
+      && !StoreDirectory.exists(files + "/" + LogSegments.name(0)) ? .relaxed : .durable
   }
 
   /// Finds an existing store of any durability.

@@ -5,7 +5,7 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-// A RELAXED STORE AFTER A CRASH OF THE SYSTEM
+// A RELAXED OR DURABLE STORE AFTER A CRASH OF THE SYSTEM
 //
 // `state` is dirty and of another boot (or `state` and the table of this boot are lost, so the boot
 // is unknown): neither meta of data.mdb can be trusted. An opener that is alone runs these steps
@@ -14,9 +14,12 @@ internal import LarderSystem
 //     R1  the newest record in `synced` that is of this generation and store: snapshot S
 //     R2  every page S reaches is verified. Damage is reported, and the files stay unchanged
 //     R3  S is written into both metas, as transaction S + 2^26; data.mdb is synced
-//     R4  the raised snapshot is recorded; `state` is clean, of this boot
+//     R4  the raised snapshot is recorded
+//     R5  durable store: the changes of the records in the redo log after S are made again, while the snapshot of R4
+//         is pinned; the data is synced, and the result recorded (`LogRecovery.swift`)
+//     R6  `state` is clean, of this boot
 //
-// If the opener is killed before R4 is complete, the next opener starts at R1 again: no process has
+// If the opener is killed before R6, the next opener starts at R1 again: no process has
 // written since, and the record that it finds, of S or of S + 2^26, is of the same pages. The table
 // of the former boot is rebuilt after LMDB has opened the file.
 //
@@ -36,7 +39,8 @@ extension StoreOpener {
     if reason.mustDiscard { return try damaged(reason.text) }
     if reason.mustRestore {
       switch try StoreOpener.validCheckpoint(in: path, generation: opening.number) {
-      case .success(let record): try StoreOpener.restore(record, in: path)
+      case .success(let record):
+        try StoreOpener.restore(record, in: path, durability: options.durability)
       case .failure(let none): return try damaged("\(reason.text), and \(none.reason)")
       }
       opening.table = nil
@@ -69,19 +73,19 @@ extension StoreOpener {
     _ path: String, _ table: SharedTable?, changed: UInt64
   ) throws -> RecoveryDecision? {
     let isCache = options.durability == .cache
-    let isRelaxed = options.durability == .relaxed
+    let isKept = options.durability.survivesSystemCrash
     guard let state = try StoreState.read(from: path + "/state") else {
       // A table of this boot is proof that the system has been up all the time. Without it pages
       // may be missing, and their older versions would be accepted as valid.
       let isUnknown = table?.bootID != ProcessIdentity.bootID
       return RecoveryDecision(
         "the state file is missing or damaged", mustDiscard: isCache && isUnknown,
-        mustRestore: isRelaxed && isUnknown)
+        mustRestore: isKept && isUnknown)
     }
     if state.isDirty, state.bootID != ProcessIdentity.bootID {
       return RecoveryDecision(
         "the system went down while the store was in use", mustDiscard: isCache,
-        mustRestore: isRelaxed)
+        mustRestore: isKept)
     }
     guard let table else { return RecoveryDecision("shared.table is missing or damaged") }
     if table.openAttempts >= 2 {
@@ -119,29 +123,41 @@ extension StoreOpener {
   package struct NoRecord: Error { package let reason: String }
 
   /// R3 and R4. The caller is alone.
-  package static func restore(_ record: CheckpointRecord, in path: String) throws {
+  package static func restore(
+    _ record: CheckpointRecord, in path: String, durability: Durability, replays: Bool = true
+  ) throws {
+    let log = replays ? try LogReader(record, in: path) : nil
     let raised = record.meta.renumbered(record.transaction + restoredJump)
     let data = try OwnedFile(path: path + "/data.mdb")
     try raised.write(to: data)
     fault(.restoreWritten)
     try data.synchronize()
     fault(.restoreSynced)
-    let status = try data.status
     let again = CheckpointRecord(
       storeID: record.storeID, generation: record.generation, time: record.time,
-      dataBytes: UInt64(status.size), meta: raised)
+      dataBytes: UInt64(try data.status.size), meta: raised, log: (record.log, record.logVersion))
     let presence = try OwnedFile(path: path + "/presence", creation: .createIfMissing)
-    guard try CheckpointFile.write(again, in: path, presence: presence) else {
+    try self.record(again, in: path, presence)
+    fault(.restoreRecorded)
+    if let log, let newest = try replay(log, after: again, in: path) {
+      try self.record(newest, in: path, presence)
+    }
+    let status = try data.status
+    let state = StoreState(
+      isDirty: false, bootID: ProcessIdentity.bootID, storeID: record.storeID,
+      dataChanged: status.changed, durability: durability)
+    try state.write(to: path + "/state")
+  }
+
+  private static func record(
+    _ record: CheckpointRecord, in path: String, _ presence: OwnedFile
+  ) throws {
+    guard try CheckpointFile.write(record, in: path, presence: presence) else {
       throw StoreError(
         .inUse, during: "open", path: path,
         "Recovery of \(path) failed: another process locks `presence` without having the store "
           + "open. Terminate it, then reopen.")
     }
-    fault(.restoreRecorded)
-    let state = StoreState(
-      isDirty: false, bootID: ProcessIdentity.bootID, storeID: record.storeID,
-      dataChanged: status.changed, durability: .relaxed)
-    try state.write(to: path + "/state")
   }
 
   /// Sets the table's recorded checkpoint from `synced`, or to zero if no record is valid.
@@ -153,5 +169,13 @@ extension StoreOpener {
       Generation.versionBase(ofGeneration: generation) &+ $0.transaction
     }
     table.resetRecorded(to: commitVersion.map { $0 <= newest ? $0 : 0 } ?? 0)
+    guard let record else { return }
+    // A record without a place, and no end either: nothing in the log is needed.
+    let segments = LogSegments(path: path, storeID: record.storeID)
+    if record.log.segment != 0 {
+      table.raiseLogStart(to: record.log.segment)
+    } else if table.logEnd(after: newest) == nil {
+      table.raiseLogStart(to: try segments.newest + 1)
+    }
   }
 }

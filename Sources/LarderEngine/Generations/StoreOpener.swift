@@ -255,7 +255,7 @@ package struct StoreOpener {
         options: .init(
           mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
           maximumReaders: GenerationBuilder.readerSlots(in: opening.path),
-          synchronous: options.durability.syncsEachCommit))
+          synchronous: false))
     } catch {
       guard error.isDamage else { throw error }
       return try damaged(error.cause, fencing: opening)
@@ -350,7 +350,7 @@ package struct StoreOpener {
       table.budget = meta.budget
       table.entryBudget = meta.entryBudget
       table.policyCode = meta.policyCode
-      if meta.durability == .relaxed {
+      if meta.durability.survivesSystemCrash {
         table.syncInterval = meta.syncInterval
         try resetRecord(of: table, in: path, newest: newest)
       }

@@ -167,8 +167,8 @@ extension StoreCore {
         maximumReaders: information.maximumReaders, oldestReader: oldestReader,
         processes: generation.presentProcesses,
         pendingWrites: queue.state.withLock { $0.behindCount },
-        syncInterval: generation.keeper == nil ? nil : .milliseconds(table.syncInterval),
-        unsyncedCommits: generation.keeper == nil
+        syncInterval: options.durability != .relaxed ? nil : .milliseconds(table.syncInterval),
+        unsyncedCommits: options.durability != .relaxed
           ? nil
           : Int(
             clamping: generation.versionBase &+ information.lastTransaction

@@ -80,8 +80,8 @@ extension SharedStore {
 
   /// Waits until a commit is on the disk: it survives a crash of the machine from then on.
   ///
-  /// In a `.durable` store every commit is. In a `.relaxed` store the call syncs, unless another process
-  /// has done so since the commit.
+  /// In a `.durable` store a commit is when its writer's call returns; other processes may see it earlier, by up
+  /// to one sync. In a `.relaxed` store the call syncs, unless another process has done so since the commit.
   ///
   /// - Parameter token: A token of this store.
   /// - Throws: ``StoreError``, with ``StoreError/Code/invalidOption`` for a `.cache`, which begins empty
@@ -95,10 +95,7 @@ extension SharedStore {
           + "with .relaxed or .durable.")
     }
     try wait(for: token)
-    guard core.options.durability == .relaxed,
-      try core.generation().table.checkpointVersion < token.commitVersion
-    else { return }
-    try core.synchronize()
+    try core.waitUntilDurable(token.commitVersion)
   }
 
   /// Waits until a commit is on the disk, without blocking a thread of Swift's pool; see the synchronous

@@ -40,4 +40,11 @@ extension Mutant {
   // recorded before it is synced.
   static var recordUnpinned: Mutant { Mutant("recordUnpinned") }
   static var recordedUnsynced: Mutant { Mutant("recordedUnsynced") }
+
+  // The redo log: it is not synced; the word `durable` is ahead of the sync; records are valid without those
+  // before them; a segment is used again before a checkpoint.
+  static var logUnsynced: Mutant { Mutant("logUnsynced") }
+  static var durableAhead: Mutant { Mutant("durableAhead") }
+  static var logUnchained: Mutant { Mutant("logUnchained") }
+  static var logRecycledEarly: Mutant { Mutant("logRecycledEarly") }
 }

@@ -15,7 +15,12 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   /// unsynced, and starts empty unless it was idle or closed. It also starts empty after an orderly
   /// reboot if its last process was ended within 5 seconds of the last commit without closing it.
   case cache
-  /// Each commit is on the disk before it returns.
+  /// Each commit is on the disk before its call returns.
+  ///
+  /// A commit costs one sync of the store's redo log, which the commits of all processes share that come at the
+  /// same time. Other processes see a commit up to one sync before its call returns: after a crash of the operating
+  /// system in between, they may have read what is lost. ``SharedStore/waitUntilDurable(_:)`` waits for a
+  /// commit that was read.
   case durable
   /// No write waits for the disk. All writes are synced in the background, at the store's interval
   /// (``StoreOptions/syncInterval``).

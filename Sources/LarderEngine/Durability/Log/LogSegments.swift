@@ -1,0 +1,161 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The segments of a log, as one process has them open.
+///
+/// A segment that is not in use by the log keeps its file. Files are never removed while a generation exists.
+final class LogSegments: Sendable {
+  struct Segment: Sendable {
+    let file: OwnedFile
+    let header: LogSegmentHeader
+    let size: Int
+  }
+
+  private let path: String
+  private let storeID: (UInt64, UInt64)
+  private let known = Mutex<[UInt64: Segment]>([:])
+
+  /// The size of the first segment; each new one has four times the size of the largest, up to the greatest.
+  private static let smallest = 16 << 10
+  private static let greatest = 16 << 20
+  private static let fileLimit = 32
+  /// The size of all segments from which a writer waits for a checkpoint.
+  static let limit = 64 << 20
+  static let namePrefix = "log-"
+
+  init(path: String, storeID: (UInt64, UInt64)) {
+    self.path = path
+    self.storeID = storeID
+  }
+
+  static func name(_ number: Int) -> String { namePrefix + String(number) }
+
+  /// Returns the segment with a sequence number, if it is in use.
+  func segment(_ sequence: UInt64) throws(SystemError) -> Segment? {
+    if let segment = known.withLock({ $0[sequence] }) { return segment }
+    for segment in try all() where segment.header.sequence == sequence {
+      keep(segment)
+      return segment
+    }
+    return nil
+  }
+
+  private func keep(_ segment: Segment) {
+    known.withLock { known in
+      // A few are in use; others are those of earlier uses of the files.
+      if known.count >= 4 { known = known.filter { $0.key + 3 > segment.header.sequence } }
+      known[segment.header.sequence] = segment
+    }
+  }
+
+  /// Reads the headers of all segments.
+  func all() throws(SystemError) -> [Segment] {
+    var found: [Segment] = []
+    for number in 0..<Self.fileLimit {
+      guard let file = try open(number) else { break }
+      guard let header = LogSegmentHeader(try file.read(count: LogSegmentHeader.size, at: 0)),
+        header.storeID == storeID
+      else { continue }
+      found.append(Segment(file: file, header: header, size: try file.status.size))
+    }
+    return found
+  }
+
+  private func open(_ number: Int) throws(SystemError) -> OwnedFile? {
+    do throws(SystemError) {
+      return try OwnedFile(path: path + "/" + Self.name(number))
+    } catch {
+      if error.isNoSuchFile { return nil }
+      throw error
+    }
+  }
+
+  /// The greatest sequence number of the files, used or not; zero without one.
+  var newest: UInt64 {
+    get throws(SystemError) { try all().map(\.header.sequence).max() ?? 0 }
+  }
+
+  /// Begins a segment, in a file that the log does not need, or in a new one. The caller is the only writer.
+  ///
+  /// - Parameters:
+  ///   - size: The bytes that the segment must have room for.
+  ///   - needed: The sequence numbers of the segments that are needed; `nil` if none is.
+  /// - Returns: `nil` if the log has reached its limit, or the disk is full.
+  func begin(
+    version: UInt64, chain: UInt64, size: Int, needed: ClosedRange<UInt64>?
+  ) throws(SystemError) -> Segment? {
+    var newest: UInt64 = 0
+    var (total, largest, count) = (0, 0, 0)
+    var free: (file: OwnedFile, size: Int)?
+    while count < Self.fileLimit, let file = try open(count) {
+      count += 1
+      let fileSize = try file.status.size
+      total += fileSize
+      largest = max(largest, fileSize)
+      let header = LogSegmentHeader(try file.read(count: LogSegmentHeader.size, at: 0))
+      newest = max(newest, header?.sequence ?? 0)
+      let isNeeded =
+        header.map { $0.storeID == storeID && needed?.contains($0.sequence) ?? false } ?? false
+      if !isNeeded, fileSize >= size + LogSegmentHeader.size, fileSize > free?.size ?? 0 {
+        free = (file, fileSize)
+      }
+    }
+    if free == nil {
+      let wanted = max(
+        min(max(4 * largest, Self.smallest), Self.greatest), size + LogSegmentHeader.size)
+      if count >= Self.fileLimit || (total + wanted > Self.limit && count > 1) { return nil }
+      guard let file = try createIfRoom(count, size: (wanted + 4095) & ~4095) else { return nil }
+      free = (file, wanted)
+    }
+    let header = LogSegmentHeader(
+      storeID: storeID, sequence: newest + 1, version: version, chain: chain)
+    try free!.file.write(header.bytes, at: 0)
+    let segment = Segment(file: free!.file, header: header, size: free!.size)
+    keep(segment)
+    return segment
+  }
+
+  private func createIfRoom(_ number: Int, size: Int) throws(SystemError) -> OwnedFile? {
+    do throws(SystemError) {
+      return try create(number, size: size)
+    } catch {
+      guard error.isStorageFull else { throw error }
+      FileSystem.removeTree(path + "/" + Self.name(number) + ".new")
+      return nil
+    }
+  }
+
+  /// Creates a file that is full of zeros on the disk.
+  @discardableResult
+  private func create(_ number: Int, size: Int) throws(SystemError) -> OwnedFile {
+    let name = path + "/" + Self.name(number)
+    // Under another name until it is complete: a process may be killed meanwhile.
+    let file = try OwnedFile(path: name + ".new", creation: .createIfMissing)
+    try file.preallocate(size)
+    let zeros = [UInt8](repeating: 0, count: 1 << 18)
+    for offset in stride(from: 0, to: size, by: zeros.count) {
+      try file.write(
+        offset + zeros.count <= size ? zeros : Array(zeros[..<(size - offset)]), at: offset)
+    }
+    try file.synchronize()
+    try FileSystem.rename(name + ".new", to: name)
+    try FileSystem.synchronizeDirectory(path)
+    return file
+  }
+
+  /// Creates the first segment file of a new generation.
+  static func create(in path: String) throws(SystemError) {
+    try LogSegments(path: path, storeID: (0, 0)).create(0, size: smallest)
+  }
+
+  /// The size of all files in bytes.
+  static func size(in path: String) -> Int {
+    (0..<fileLimit).reduce(0) { total, number in
+      total + (((try? FileSystem.status(of: path + "/" + name(number))) ?? nil)?.size ?? 0)
+    }
+  }
+}

@@ -1,0 +1,223 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// DURABLE COMMITS
+//
+// LMDB would sync twice for each commit. A durable store commits without a sync, and makes its commits durable
+// with the redo log (`LogFormat.swift`) and checkpoints (`CheckpointCoordinator.swift`):
+//
+//   D1  Under LMDB's writer lock, before the commit, a writer writes the record of its changes to the end of the
+//       log, and stores the new end in the table.
+//   D2  It commits, and other processes see the changes.
+//   D3  After it has released the lock it waits until the word `durable` has its commit version. If no process
+//       syncs the log, it does so, for all transactions that have committed by then, and raises the word.
+//
+// So a commit costs at most one sync, and transactions of several processes share one. A transaction that cannot
+// be recorded, because it is too large or because the end of the log is not known, is a gap: the first segment
+// of a new chain follows, and it and later ones are durable when a checkpoint contains it.
+//
+// After a system crash an opener restores the last checkpoint, and then makes the changes of the records again
+// (`LogRecovery.swift`). A record whose writer was killed between D1 and D2 is replaced by the next writer, which
+// has the same commit version. If the system crashes before that, the transaction is made nevertheless.
+//
+// After a failed sync of the log nothing is known of its contents: see `CheckpointCoordinator.swift`.
+
+/// The redo log of a generation, as one process uses it.
+final class RedoLog: Sendable {
+  let segments: LogSegments
+  /// Used under the process writer lock.
+  let recorder: ChangeRecorder
+
+  /// The changes of a larger transaction are not recorded: it is cheaper to sync its pages.
+  static let recordLimit = 4 << 20
+
+  init(path: String, storeID: (UInt64, UInt64), tables: [TableHandle]) {
+    segments = LogSegments(path: path, storeID: storeID)
+    recorder = ChangeRecorder(tables: tables, limit: Self.recordLimit)
+  }
+
+  // MARK: Writing
+
+  /// Writes the record of a transaction (D1). The caller has the writer lock, and commits next.
+  func append(_ version: UInt64, in generation: Generation) throws {
+    let table = generation.table
+    if recorder.isComplete, let end = table.logEnd(after: version &- 1) {
+      let size = LogRecord.size(ofChanges: recorder.bytes.count)
+      if let place = try place(for: size, version, at: end, in: generation) {
+        let (bytes, chain) = LogRecord.encoded(recorder.bytes, version: version, after: end.chain)
+        try place.segment.file.write(bytes, at: Int(place.offset))
+        fault(.logWritten)
+        return table.setLogEnd(
+          LogPosition(
+            segment: place.segment.header.sequence, offset: place.offset + UInt64(size),
+            chain: chain), after: version)
+      }
+    }
+    try beginChain(after: version, in: generation)
+  }
+
+  /// Makes a transaction a gap: a new chain begins after it.
+  private func beginChain(after version: UInt64, in generation: Generation) throws {
+    let table = generation.table
+    if let end = table.logEnd(after: version &- 1), let last = try segments.segment(end.segment) {
+      try synchronize(last, in: generation)
+    }
+    let chain = UInt64.random(in: 1...UInt64.max)
+    var segment = try begin(after: version, chain: chain, size: 0, in: generation)
+    if segment == nil {
+      // Everything before this transaction is in a checkpoint by now. Without the end of the log, a successor
+      // of this transaction is a gap as well, and writes to none of the old segments.
+      table.setLogEnd(.none, after: version &- 1)
+      segment = try segments.begin(version: version &+ 1, chain: chain, size: 0, needed: nil)
+    }
+    guard let segment else {
+      throw StoreError(
+        .storageFull, during: "write", path: generation.directory.path,
+        "There is no room for the redo log of the store, which needs a file of 16 kB. Free disk space."
+      )
+    }
+    table.logGap = version
+    table.setLogEnd(segment.header.start, after: version)
+  }
+
+  /// Returns the segment and the offset for a record; in the next segment if it does not fit into this one.
+  ///
+  /// - Returns: `nil` if there is no room for another segment.
+  private func place(
+    for size: Int, _ version: UInt64, at end: LogPosition, in generation: Generation
+  ) throws -> (segment: LogSegments.Segment, offset: UInt64)? {
+    guard let segment = try segments.segment(end.segment) else { return nil }
+    if Int(end.offset) + size <= segment.size { return (segment, end.offset) }
+    guard
+      let next = try begin(after: version &- 1, chain: end.chain, size: size, in: generation)
+    else { return nil }
+    // A process that syncs the next segment does not sync this one.
+    try synchronize(segment, in: generation)
+    return (next, UInt64(LogSegmentHeader.size))
+  }
+
+  /// Begins a segment. If there is no room, a checkpoint of all transactions before makes some.
+  private func begin(
+    after version: UInt64, chain: UInt64, size: Int, in generation: Generation
+  ) throws -> LogSegments.Segment? {
+    let table = generation.table
+    let writer = table.writerVersion
+    for isFirst in [true, false] {
+      // Segments after the one with the end of the log are those of transactions that did not commit.
+      let current = table.logEnd(after: writer &- 1)?.segment ?? .max
+      let start = Mutant.logRecycledEarly.isActive ? current : table.logStart
+      let segment = try segments.begin(
+        version: version &+ 1, chain: chain, size: size, needed: min(start, current)...current)
+      if segment != nil || !isFirst { return segment }
+      try generation.keeper?.synchronize(generation)
+    }
+    return nil
+  }
+
+  /// Makes the record of a transaction invalid whose commit has failed. The caller has the writer ticket.
+  func withdraw(_ version: UInt64, in generation: Generation) throws {
+    let table = generation.table
+    guard let before = table.logEnd(after: version &- 1), let end = table.logEnd(after: version),
+      let segment = try segments.segment(end.segment)
+    else { return }
+    let offset =
+      before.segment == end.segment ? Int(before.offset) : LogSegmentHeader.size
+    try segment.file.write([UInt8](repeating: 0, count: LogRecord.headerSize), at: offset)
+    try synchronize(segment, in: generation)
+  }
+
+  // MARK: Syncing
+
+  /// Waits until a committed transaction is on the disk (D3).
+  func waitUntilDurable(_ version: UInt64, in generation: Generation) throws {
+    let table = generation.table
+    table.raiseLogged(to: version)
+    if table.durableVersion >= version { return }
+    fault(.logCommitted)
+    var since = Clocks.monotonicNanoseconds()
+    var word = table.logSyncWord
+    while table.durableVersion < version {
+      if table.hasFailedSync { throw unknown(generation) }
+      let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.logSyncer)
+      if isElected {
+        defer { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.logSyncer) }
+        fault(.logSyncing)
+        try synchronize(upTo: version, in: generation)
+        continue
+      }
+      table.sleep(whileLogSyncWordIs: word, nanoseconds: 2_000_000)
+      let now = table.logSyncWord
+      if now != word { (word, since) = (now, Clocks.monotonicNanoseconds()) }
+      // The process that syncs is stopped, or its disk is slow.
+      if Clocks.monotonicNanoseconds() &- since > Self.patience {
+        try synchronize(upTo: version, in: generation)
+      }
+    }
+  }
+
+  private static let patience: UInt64 = 200_000_000
+
+  /// Syncs the records of all committed transactions.
+  private func synchronize(upTo version: UInt64, in generation: Generation) throws {
+    let table = generation.table
+    table.raiseDurable(to: table.checkpointVersion)
+    if table.durableVersion >= version { return }
+    // In this order: what is logged by now is in the segment that is read afterwards, or in an older one,
+    // which was synced before this one began.
+    let logged = table.loggedVersion
+    // One that is not committed costs a checkpoint, which its successor would need as well.
+    if table.checkpointVersion < table.logGap {
+      try generation.keeper?.synchronize(generation)
+    } else if let segment = try newestSegment(in: generation) {
+      try synchronize(segment, in: generation)
+      // The system reports a failure once, perhaps to another process.
+      if table.hasFailedSync { throw unknown(generation) }
+      table.raiseDurable(to: Mutant.durableAhead.isActive ? logged &+ 1 : logged)
+    } else {
+      try generation.keeper?.synchronize(generation)
+    }
+    table.advanceLogSyncWord()
+  }
+
+  private func newestSegment(in generation: Generation) throws -> LogSegments.Segment? {
+    let table = generation.table
+    // Two transactions can begin between the reads of the words; a damaged table never has an end.
+    for _ in 0..<1000 {
+      let newest = table.writerVersion
+      for version in [newest, newest &- 1] {
+        if let end = table.logEnd(after: version) { return try segments.segment(end.segment) }
+      }
+      OSThread.yield()
+    }
+    return nil
+  }
+
+  private func synchronize(
+    _ segment: LogSegments.Segment, in generation: Generation
+  ) throws {
+    if Mutant.logUnsynced.isActive { return }
+    do {
+      try segment.file.synchronizeContent()
+    } catch {
+      generation.table.noteFailedSync()
+      throw unknown(generation, error.errno)
+    }
+  }
+
+  private func unknown(_ generation: Generation, _ code: Int32? = nil) -> StoreError {
+    StoreError(
+      .outcomeUnknown, during: "commit", path: generation.directory.path,
+      "The disk refused a sync of the log. The commit is visible, and may be lost if the system "
+        + "goes down before the next write, which copies what is stored into new files. Check the disk.",
+      errorNumber: code)
+  }
+}
+
+extension PresenceLocks {
+  /// Write-locked by the process that syncs the log of a durable store for all.
+  static let logSyncer: Int64 = 3
+}
