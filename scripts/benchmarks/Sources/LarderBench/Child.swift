@@ -27,6 +27,11 @@ final class Child {
     try process.run()
   }
 
+  /// Runs a program to its end.
+  static func wait(_ arguments: [String], executable: String? = nil) throws {
+    try Child(arguments, executable: executable).finish()
+  }
+
   func send(_ line: String) throws { try send(Data((line + "\n").utf8)) }
 
   func send(_ bytes: Data) throws { try input.fileHandleForWriting.write(contentsOf: bytes) }

@@ -166,6 +166,17 @@ final class GRDBContender: DataContender {
     }
   }
 
+  /// Sets keys in one transaction.
+  func setTogether(_ keys: [UInt32], shift: Int) throws {
+    try pool.write { db in
+      let statement = try db.cachedStatement(sql: Self.insert)
+      for key in keys {
+        try statement.execute(
+          arguments: [data.keys[Int(key)], values[(Int(key) + shift) % data.count]])
+      }
+    }
+  }
+
   func read(_ key: String) throws -> Data? {
     try pool.read { db in
       try Data.fetchOne(db.cachedStatement(sql: Self.select), arguments: [key])

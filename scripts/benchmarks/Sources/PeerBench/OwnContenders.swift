@@ -13,7 +13,9 @@ final class StoreContender: BenchmarkSubject {
   private let data: Dataset
   private let namespace: StoreNamespace
 
-  init(in directory: String, _ data: Dataset, _ durability: Durability = .cache) throws {
+  init(
+    in directory: String, _ data: Dataset, _ durability: Durability = .cache, loads: Bool = true
+  ) throws {
     self.data = data
     name = durability == .cache ? "Larder, store" : "Larder, \(durability)"
     // Room for all values and their chunks: nothing is evicted.
@@ -22,7 +24,7 @@ final class StoreContender: BenchmarkSubject {
       at: directory + "/larder-\(durability)", .init(durability: durability, budget: budget))
     namespace = try store.namespace("values")
     let (keys, values) = (data.keys, data.values)
-    for start in stride(from: 0, to: data.count, by: 1000) {
+    for start in stride(from: 0, to: loads ? data.count : 0, by: 1000) {
       try store.write { transaction in
         for key in start..<min(start + 1000, keys.count) {
           try transaction.setBytes(values[key], forKey: keys[key], in: "values")
@@ -49,6 +51,17 @@ final class StoreContender: BenchmarkSubject {
     for key in keys {
       let (name, value) = (data.keys[Int(key)], data.values[(Int(key) + shift) % data.count])
       try recordingTimings(&times) { try namespace.setBytes(value, forKey: name) }
+    }
+  }
+
+  /// Sets keys in one transaction.
+  func setTogether(_ keys: [UInt32], shift: Int) throws {
+    let (count, names, values) = (data.count, data.keys, data.values)
+    try store.write { transaction in
+      for key in keys {
+        try transaction.setBytes(
+          values[(Int(key) + shift) % count], forKey: names[Int(key)], in: "values")
+      }
     }
   }
 

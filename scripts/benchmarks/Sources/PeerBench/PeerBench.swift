@@ -20,6 +20,8 @@ struct PeerBench {
       case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
       case "--child-open": try LifecycleWorkloads.open(arguments[1], arguments[2])
       case "--child-subscribe": LifecycleWorkloads.subscribe(arguments[1])
+      case "--child-durable": try DurableFigures.write(Array(arguments.dropFirst()))
+      case "--child-durable-fill": try DurableFigures.fill(Array(arguments.dropFirst()))
       case "--child-together": try await LifecycleWorkloads.together(arguments[1])
       default: try run(arguments)
       }
@@ -46,7 +48,7 @@ struct PeerBench {
     var isQuick = false
     var rest = arguments
     guard !rest.isEmpty else {
-      throw BenchFailure("Say what to measure: peers, workloads or scale.")
+      throw BenchFailure("Say what to measure: peers, durable, workloads or scale.")
     }
     let suite = rest.removeFirst()
     while !rest.isEmpty {
@@ -68,7 +70,7 @@ struct PeerBench {
     let results = Results(isQuick: isQuick, json: json)
     let directory = try Files.fresh(in: work)
     defer { Files.remove(directory) }
-    if suite != "scale" { reportAbsent(results) }
+    if suite != "scale", suite != "durable" { reportAbsent(results) }
     let sections: [(name: String, body: () throws -> Void)]
     switch suite {
     case "peers":
@@ -85,6 +87,8 @@ struct PeerBench {
       ]
     case "scale":
       sections = [("scale", ScaleFigures(directory: directory, results: results).run)]
+    case "durable":
+      sections = DurableFigures(directory: directory, results: results).sections
     default: throw BenchFailure("There is no suite \(suite).")
     }
     // One that fails does not take the others with it.
