@@ -109,7 +109,9 @@ extension RemoteBackend {
     _ change: KeyChange<Value>, _ key: Key
   ) async throws -> KeyChange<Value>.Outcome {
     let place = try place(change.operation, key)
-    return try await RemoteTurns.all.run(RemotePlace(place, copies.name), in: copies, place) {
+    return try await RemoteTurns.all.run(
+      RemotePlace(place, copies.name), in: copies, place, within: context.options.computeTimeout
+    ) {
       try await repeated(change, key)
     }
   }

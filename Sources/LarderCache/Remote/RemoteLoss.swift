@@ -17,8 +17,6 @@ final class RemoteLoss: Sendable {
 
   private static var end: UInt64 { RemoteRecord.now + pause }
 
-  var isKnown: Bool { until.load(ordering: .relaxed) > RemoteRecord.now }
-
   /// Notes that a request was answered.
   func noteAnswer(begun: UInt64) {
     answered.max(begun, ordering: .relaxed)
