@@ -55,7 +55,7 @@ public struct LarderPersistDriver: PersistDriver {
   public func getWithTTL<Object: Codable & Sendable>(
     key: String, as type: Object.Type
   ) async throws -> (object: Object, ttl: Duration?)? {
-    guard let item = try values.item(forKey: key) else { return nil }
+    guard let item = try await values.item(forKey: key) else { return nil }
     let ttl = item.expiration.map { Duration.seconds($0.timeIntervalSinceNow) }
     return (try decode(type, from: item.value), ttl)
   }
