@@ -255,7 +255,10 @@ extension StoreCore {
       do {
         try context.transaction.commit()
       } catch {
-        try withdraw(version, generation, after: error)
+        // One that may be committed keeps its record: later ones follow it.
+        if error.code != .outcomeUnknown {
+          try withdraw(version, generation, after: error)
+        }
         throw error
       }
     } catch {

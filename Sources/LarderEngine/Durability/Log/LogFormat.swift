@@ -24,7 +24,7 @@ internal import LarderSystem
 //       4  zero       u32
 //       8  version    u64   the commit version of the transaction
 //      16  chain      u64   XXH64 of the first 16 bytes and the changes, with the chain value before as the seed
-//      24  changes          (`ChangeRecord.swift`), then zeros up to a multiple of 8
+//      24  changes          (`ChangeRecorder.swift`), then zeros up to a multiple of 8
 //
 // A record is valid only after the records before it, because their chain values are the seeds. So neither a
 // record of an earlier use of the file is valid, nor one after a record that a killed writer left and its

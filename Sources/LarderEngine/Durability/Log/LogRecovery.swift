@@ -12,9 +12,6 @@ struct LogReader {
   private var version: UInt64
   private var bytes: [UInt8] = []
   private var segment: UInt64 = 0
-  /// The number of valid records, and of their bytes.
-  private(set) var records = 0
-  private(set) var size = 0
 
   init(_ record: CheckpointRecord, in path: String) throws {
     if record.log.segment != 0, LogSegments.size(in: path) == 0 {
@@ -33,8 +30,7 @@ struct LogReader {
   mutating func next() throws(SystemError) -> [UInt8]? {
     if position.segment == 0 { return nil }
     if let changes = try read() { return changes }
-    // It may be the first one of the next segment.
-    // The newest one: others are those of writers that were killed before they committed.
+    // It may be the first one of the next segment, the newest with its place: others are those of writers that were killed before they committed.
     let next = segments.filter {
       $0.header.sequence > position.segment && $0.header.version == version
         && $0.header.chain == position.chain
@@ -59,8 +55,6 @@ struct LogReader {
     position.offset += UInt64(LogRecord.size(ofChanges: changes.count))
     position.chain = chain
     version += 1
-    records += 1
-    size += changes.count
     return changes
   }
 }

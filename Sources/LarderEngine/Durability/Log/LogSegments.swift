@@ -24,15 +24,14 @@ final class LogSegments: Sendable {
   private static let greatest = 16 << 20
   private static let fileLimit = 32
   /// The size of all segments from which a writer waits for a checkpoint.
-  static let limit = 64 << 20
-  static let namePrefix = "log-"
+  private static let limit = 64 << 20
 
   init(path: String, storeID: (UInt64, UInt64)) {
     self.path = path
     self.storeID = storeID
   }
 
-  static func name(_ number: Int) -> String { namePrefix + String(number) }
+  static func name(_ number: Int) -> String { "log-\(number)" }
 
   /// Returns the segment with a sequence number, if it is in use.
   func segment(_ sequence: UInt64) throws(SystemError) -> Segment? {
