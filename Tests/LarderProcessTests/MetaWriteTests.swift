@@ -66,6 +66,17 @@ extension Processes {
       #expect(try peer.ask("get 1") == "value fourth")
       #expect(try ground.store.statistics().generation == 1)
       #expect(try peer.ask("verify") == "sound")
+      // The log continues beyond the failed commit: a crash of the system loses nothing that followed.
+      let copy = ground.directory.appending("crashed")
+      #expect(try ChildProcess.run("/bin/cp", ["-a", ground.path, copy]).status.isSuccess)
+      let file = copy + "/g-1/state"
+      var state = try #require(try StoreState.read(from: file))
+      (state.bootID, state.isDirty) = (state.bootID &+ 1, true)
+      try state.write(to: file)
+      let again = try SharedStore(at: copy, StoreOptions(durability: .durable))
+      #expect(try PersistentCache<Int, String>(storage: again).value(forKey: 1) == "fourth")
+      #expect(try again.verify() == [])
+      again.close()
       try peer.dismiss()
     }
 
