@@ -38,7 +38,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 9
+  package static let version: UInt32 = 10
 
   package var version = StoreMeta.version
   package var durability: Durability
