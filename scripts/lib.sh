@@ -24,12 +24,24 @@ STRICT_BUILD="--scratch-path .build-check -Xswiftc -warnings-as-errors
 
 # swift build, which compiles what has changed. SwiftPM passes the traits of a package to the compiler in the
 # order of a set: without this variable it is another order in each run, and everything is compiled again.
+# A package that uses this one by its path is planned again each time (--package-path): SwiftPM keeps the plan
+# of the last build although files of the other package are new or gone.
 swift() {
-  if [ "${1:-}" = build ]; then
-    SWIFT_DETERMINISTIC_HASHING=1 command swift "$@"
-  else
-    command swift "$@"
-  fi
+  local word command=${1:-}
+  case "$command" in
+    build | run) shift ;;
+    *)
+      command swift "$@"
+      return
+      ;;
+  esac
+  for word in "$@"; do
+    if [ "$word" = --package-path ]; then
+      set -- --disable-build-manifest-caching "$@"
+      break
+    fi
+  done
+  SWIFT_DETERMINISTIC_HASHING=1 command swift "$command" "$@"
 }
 
 say() { printf '%s\n' "$*" >&2; }

@@ -105,7 +105,7 @@ check_stampede() {
 }
 
 check_names() {
-  local codes
+  local codes begun permitted
   # Several clients, so that none is limited. Only Linux has all these addresses.
   if [ "$(uname -s)" = Linux ]; then
     codes=$(many 8 /names/ada --interface '127.0.0.1{}' -X PUT -o /dev/null -w '%{http_code}\n' |
@@ -113,10 +113,15 @@ check_names() {
     equal "a name that eight clients request" "$codes" "1 x 201 7 x 409 "
   fi
 
-  # Four workers with a limit each would permit 20.
+  # Four workers with a limit each would permit 20. A client has another request in five seconds, and a
+  # busy machine takes some.
+  begun=$SECONDS
   many 30 '/names/n{}' -X PUT -o /dev/null -D - -w '' >"$work/answers"
   codes=$(grep -c '^HTTP/1.1 201' "$work/answers")
-  if [ "$codes" -lt 5 ] || [ "$codes" -gt 7 ]; then wrong "$codes of 30 requests are permitted, not 5"; fi
+  permitted=$((5 + (SECONDS - begun + 1 + 4) / 5))
+  if [ "$codes" -lt 5 ] || [ "$codes" -gt "$permitted" ]; then
+    wrong "$codes of 30 requests are permitted, not 5 to $permitted"
+  fi
   printf '  requests of one client that are permitted: %d of 30\n' "$codes"
   equal "others with Retry-After" "$(grep -ci '^Retry-After: 5' "$work/answers")" $((30 - codes))
   if [ "$(uname -s)" = Linux ]; then
