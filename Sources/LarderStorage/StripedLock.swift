@@ -68,9 +68,9 @@ package final class StripedLock: Sendable {
   package init() {}
 
   /// A number for a key: 0 for all keys of types that are not hashable.
-  static func hash<Key>(_ key: Key) -> Int { (key as? any Hashable)?.hashValue ?? 0 }
+  package static func hash<Key>(_ key: Key) -> Int { (key as? any Hashable)?.hashValue ?? 0 }
 
-  private static func stripe(_ hash: Int) -> Int {
+  package static func stripe(_ hash: Int) -> Int {
     Int(UInt(bitPattern: hash) % UInt(count))
   }
 
