@@ -51,7 +51,7 @@ struct StoreArguments: ParsableArguments {
     name: .long,
     help: ArgumentHelp(
       """
-      cache, durable or relaxed: the durability of a store that this command creates, else cache. \
+      cache, durable, durableStrict or relaxed: the durability of a store that this command creates, else cache. \
       An existing store keeps its own, and is refused if this option names another.
       """, valueName: "kind"))
   var durability: Durability?

@@ -244,7 +244,7 @@ struct StoreRepair {
         try filler.write(survey.catalog)
       }
       switch durability {
-      case .durable, .relaxed: filler.raiseBudget()
+      case .durable, .durableStrict, .relaxed: filler.raiseBudget()
       case .cache:
         report.evicted = try filler.trim()
         report.kept -= report.evicted

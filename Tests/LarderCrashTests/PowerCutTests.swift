@@ -175,6 +175,7 @@ struct PowerCut {
       switch durability {
       case .cache: "unmapped"
       case .durable: "durable"
+      case .durableStrict: "strict"
       case .relaxed: "relaxed interval=\(interval)"
       }
     let root = scratch.appending("recorded-\(durability)")
@@ -297,7 +298,7 @@ struct PowerCut {
     if durability == .relaxed { return try examineRelaxed(state, cut, model, &findings) }
     let isComplete = model.admits(state, mayForget: false)
     // A cache that was closed in order and lost nothing keeps everything.
-    let mustBeComplete = durability == .durable || (isClean && fate.manner == .everything)
+    let mustBeComplete = durability != .cache || (isClean && fate.manner == .everything)
     guard isComplete || (state.isEmpty && !mustBeComplete) else {
       throw CrashHarness.UnexpectedOutcome(
         description: "It holds \(state), and not one of \(model.states).")
@@ -309,7 +310,7 @@ struct PowerCut {
 extension Crashes {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
-    arguments: [Durability.cache, .durable])
+    arguments: [Durability.cache, .durable, .durableStrict])
   func `After a power cut a durable store has all that was acknowledged, a cache all or nothing`(
     durability: Durability
   ) throws {
@@ -318,7 +319,7 @@ extension Crashes {
     let scratch = try Scratch()
     let cut = try PowerCut(durability, in: scratch)
     // A cache usually starts empty, which takes longer.
-    let count = Sweep.isFull ? 5000 : durability == .durable ? 250 : 100
+    let count = Sweep.isFull ? 5000 : durability == .cache ? 100 : 250
     let findings = try cut.cut(count, lies: false, seed: seed, in: scratch)
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
     #expect(findings.complete > 0 && findings.empty > 0, "\(findings)")

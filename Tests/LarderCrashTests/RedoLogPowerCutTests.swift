@@ -133,6 +133,34 @@ extension Crashes {
   }
 
   @Test(
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(5)), arguments: ["durable", "strict"])
+  func `Only a strict store shows nothing before it is on the disk`(durability: String) throws {
+    let scratch = try Scratch()
+    let path = scratch.appending("store")
+    let stopped = try TestExecutable.peer.start(
+      environment: ["LARDER_FAULTS": "logSyncing:stop@4"])
+    let other = try TestExecutable.peer.start()
+    for peer in [stopped, other] {
+      #expect(
+        try peer.ask("open \(path) \(durability)", deadline: .seconds(60)).hasPrefix("opened"))
+    }
+    func visible() throws -> Int {
+      try (0..<10).count {
+        try other.ask("get \($0)", deadline: .seconds(60)) == "value stopped\($0)"
+      }
+    }
+    stopped.sendAll((0..<10).map { "set \($0) stopped\($0)" })
+    while !ProcessIdentity.isStopped(stopped.processIdentifier) { _ = try visible() }
+    var returned = 0
+    while (try? stopped.nextLine(deadline: .milliseconds(1))) == "ok" { returned += 1 }
+    #expect(try visible() == (durability == "strict" ? returned : returned + 1))
+    stopped.continue()
+    for _ in returned..<10 { #expect(try stopped.nextLine(deadline: .seconds(60)) == "ok") }
+    #expect(try visible() == 10)
+    #expect(try other.ask("verify", deadline: .seconds(60)) == "sound")
+  }
+
+  @Test(
     .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
     .timeLimit(.minutes(15)),
     arguments: ["logUnsynced", "durableAhead", "logUnchained", "logRecycledEarly"])

@@ -43,6 +43,7 @@ struct Scenario: Sendable, CustomStringConvertible {
     switch durability {
     case .cache: ""
     case .durable: " durable"
+    case .durableStrict: " strict"
     case .relaxed: " relaxed interval=3600000"
     }
   }

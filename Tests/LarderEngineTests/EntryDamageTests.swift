@@ -207,7 +207,7 @@ import Testing
         tool, ["get", "k", "--store", path], environment: boot.environment)
       switch durability {
       // The tool closes what it opens: everything was synced.
-      case .durable, .relaxed: #expect(next.lines == ["value"], "\(next)")
+      case .durable, .durableStrict, .relaxed: #expect(next.lines == ["value"], "\(next)")
       case .cache:
         #expect(next.lines == [] && next.status == .exited(1), "\(next)")
         #expect(next.standardError.contains("started empty"), "\(next)")

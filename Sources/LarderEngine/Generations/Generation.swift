@@ -111,7 +111,8 @@ package final class Generation: Sendable {
     log =
       meta.durability.syncsEachCommit
       ? RedoLog(
-        path: directory.generation(meta.generation), storeID: meta.storeID, tables: tables.all)
+        path: directory.generation(meta.generation), storeID: meta.storeID,
+        syncsFirst: meta.durability == .durableStrict, tables: tables.all)
       : nil
     growthCheckSize = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)

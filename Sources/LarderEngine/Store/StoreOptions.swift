@@ -22,6 +22,12 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   /// system in between, they may have read what is lost. ``SharedStore/waitUntilDurable(_:)`` waits for a
   /// commit that was read.
   case durable
+  /// Each commit is on the disk before another process sees it, and before its call returns.
+  ///
+  /// As `.durable`, but the sync takes place before the commit, while no other process can write. So processes do
+  /// not share syncs, and eight writers together are as fast as one. A transaction with more than
+  /// 4 MB of changes is visible up to one sync before it is on the disk.
+  case durableStrict
   /// No write waits for the disk. All writes are synced in the background, at the store's interval
   /// (``StoreOptions/syncInterval``).
   ///
@@ -35,7 +41,7 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   package var survivesSystemCrash: Bool { self != .cache }
 
   /// Whether a commit is on the disk when it returns.
-  var syncsEachCommit: Bool { self == .durable }
+  var syncsEachCommit: Bool { self == .durable || self == .durableStrict }
 
   /// The code of the durability level in files.
   var code: UInt8 {
@@ -43,6 +49,7 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
     case .cache: 1
     case .durable: 2
     case .relaxed: 3
+    case .durableStrict: 4
     }
   }
 

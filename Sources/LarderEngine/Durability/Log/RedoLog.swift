@@ -24,6 +24,9 @@ internal import LarderSystem
 // (`LogRecovery.swift`). A record whose writer was killed between D1 and D2 is replaced by the next writer, which
 // has the same commit version. If the system crashes before that, the transaction is made nevertheless.
 //
+// In a `.durableStrict` store the log is synced between D1 and D2, so that other processes see only what is on the
+// disk, and D3 has nothing to wait for.
+//
 // After a failed sync of the log nothing is known of its contents: see `CheckpointCoordinator.swift`.
 
 /// The redo log of a generation, as one process uses it.
@@ -31,11 +34,14 @@ final class RedoLog: Sendable {
   let segments: LogSegments
   /// Used under the process writer lock.
   let recorder: ChangeRecorder
+  /// Whether records are on the disk before their transactions commit.
+  private let syncsFirst: Bool
 
   /// The changes of a larger transaction are not recorded: it is cheaper to sync its pages.
   static let recordLimit = 4 << 20
 
-  init(path: String, storeID: (UInt64, UInt64), tables: [TableHandle]) {
+  init(path: String, storeID: (UInt64, UInt64), syncsFirst: Bool, tables: [TableHandle]) {
+    self.syncsFirst = syncsFirst
     segments = LogSegments(path: path, storeID: storeID)
     recorder = ChangeRecorder(tables: tables, limit: Self.recordLimit)
   }
@@ -45,19 +51,43 @@ final class RedoLog: Sendable {
   /// Writes the record of a transaction (D1). The caller has the writer lock, and commits next.
   func append(_ version: UInt64, in generation: Generation) throws {
     let table = generation.table
+    if syncsFirst, recorder.isComplete, table.logEnd(after: version &- 1) == nil {
+      // A gap would be visible before it is on the disk.
+      try beginChain(after: version &- 1, in: generation)
+      try generation.keeper?.synchronize(generation)
+    }
     if recorder.isComplete, let end = table.logEnd(after: version &- 1) {
       let size = LogRecord.size(ofChanges: recorder.bytes.count)
       if let place = try place(for: size, version, at: end, in: generation) {
         let (bytes, chain) = LogRecord.encoded(recorder.bytes, version: version, after: end.chain)
         try place.segment.file.write(bytes, at: Int(place.offset))
         fault(.logWritten)
-        return table.setLogEnd(
+        table.setLogEnd(
           LogPosition(
             segment: place.segment.header.sequence, offset: place.offset + UInt64(size),
             chain: chain), after: version)
+        if syncsFirst { try synchronize(place.segment, before: version, in: generation) }
+        return
       }
     }
     try beginChain(after: version, in: generation)
+  }
+
+  /// Syncs the record of a transaction before it commits.
+  private func synchronize(
+    _ segment: LogSegments.Segment, before version: UInt64, in generation: Generation
+  ) throws {
+    fault(.logSyncing)
+    do {
+      try synchronize(segment, in: generation)
+    } catch {
+      throw StoreError(
+        .outcomeUnknown, during: "commit", path: generation.directory.path,
+        "The disk refused a sync of the log. Nothing has changed, and if the system goes down before the "
+          + "next write, the changes may be there afterwards. Check the disk.",
+        errorNumber: error.errorNumber)
+    }
+    generation.table.raiseDurable(to: version)
   }
 
   /// Makes a transaction a gap: a new chain begins after it.
@@ -198,7 +228,7 @@ final class RedoLog: Sendable {
 
   private func synchronize(
     _ segment: LogSegments.Segment, in generation: Generation
-  ) throws {
+  ) throws(StoreError) {
     if Mutant.logUnsynced.isActive { return }
     do {
       try segment.file.synchronizeContent()
