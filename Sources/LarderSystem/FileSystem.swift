@@ -45,6 +45,17 @@ package enum FileSystem {
     return unsafe fstat(descriptor, &info) == 0 ? FileStatus(info) : nil
   }
 
+  /// The size of an open file in bytes, and the number of its names.
+  ///
+  /// A file whose times were read gets a new time with its next write (Linux 6.13). That changes its inode, and
+  /// on ext4 without a journal a sync of any file whose inode is in the same block writes the block. So this
+  /// call does not read times.
+  package static func extent(ofDescriptor descriptor: CInt) -> (size: Int, links: UInt64)? {
+    var (size, links) = (Int64(0), UInt64(0))
+    if unsafe larder_extent(descriptor, &size, &links) == 1 { return (Int(size), links) }
+    return status(ofDescriptor: descriptor).map { ($0.size, $0.links) }
+  }
+
   package static func makeDirectory(_ path: String, mode: UInt32 = 0o700) throws(SystemError) {
     if unsafe mkdir(path, mode_t(mode)) == 0 || currentErrno() == EEXIST { return }
     throw .last("mkdir", path)

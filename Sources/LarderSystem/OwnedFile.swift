@@ -138,6 +138,11 @@ package final class OwnedFile: Sendable {
     #endif
   }
 
+  /// Has the system begin to write a range to the disk. This is not a sync, but shortens the next one.
+  package func startWriting(at offset: Int, count: Int) {
+    larder_start_writing(descriptor, Int64(offset), Int64(count))
+  }
+
   // MARK: Locks
 
   /// Tries `flock(LOCK_EX)` without waiting.

@@ -171,9 +171,9 @@ extension StoreCore {
     // checked at most once per millisecond. In that mode the size changes only with reservations.
     let checksFileStatus = generation.shouldCheckFileStatus(at: Clocks.wallMilliseconds())
     if checksFileStatus {
-      let status = generation.dataStatus
-      try requireFiles(of: generation, links: status?.links ?? 0)
-      let size = UInt64(status?.size ?? 0)
+      let extent = generation.dataExtent
+      try requireFiles(of: generation, links: extent?.links ?? 0)
+      let size = UInt64(extent?.size ?? 0)
       guard size >= table.dataBytes else {
         throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
       }
@@ -202,7 +202,7 @@ extension StoreCore {
   private func requireFiles(of generation: Generation, links: UInt64) throws {
     // A durable store has no periodic checks, so its commits check for replaced files once a second.
     let now = Clocks.monotonicNanoseconds() / 1_000_000
-    if options.durability == .durable, now &- lastFileCheck.load(ordering: .relaxed) >= 1000 {
+    if generation.log != nil, now &- lastFileCheck.load(ordering: .relaxed) >= 1000 {
       lastFileCheck.store(now, ordering: .relaxed)
       if generation.hasForeignFiles { generation.hasLostFiles.store(true, ordering: .releasing) }
     }
@@ -283,14 +283,14 @@ extension StoreCore {
     table.countCommitTime(process: generation.process)
     table.releaseTicket(process: generation.process)
     // Stored now and not with the next commit, so that a truncation after this commit is detected.
-    if checksFileStatus || generation.hasReservedMore, let status = generation.dataStatus {
-      table.raiseDataBytes(to: UInt64(status.size))
-      table.raiseDataChanged(to: status.changed)
-      generation.noteGrowth(to: status.size, self)
+    if checksFileStatus || generation.hasReservedMore, let size = generation.dataExtent?.size {
+      table.raiseDataBytes(to: UInt64(size))
+      generation.recordCommit()
+      generation.noteGrowth(to: size, self)
       if let keeper = generation.keeper {
         // That of a durable store starts when it is first needed.
         try? syncer.start(self)
-        syncer.noteCommit(isUrgent: keeper.noteCommit(size: status.size, in: generation))
+        syncer.noteCommit(isUrgent: keeper.noteCommit(size: size, in: generation))
       }
     }
     remaining.publish(in: generation)

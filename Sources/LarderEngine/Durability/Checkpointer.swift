@@ -89,6 +89,9 @@ extension StoreCore {
     let table = generation.table
     let interval = generation.checkpointInterval
     do {
+      if generation.hasUnrecordedChange.load(ordering: .acquiring) {
+        try generation.whileOpen { _ in generation.recordChange() }
+      }
       try keeper.advance(in: generation)
       guard try keeper.hasUnsynced(in: generation) else {
         if generation.log != nil { keeper.releaseIfIdle(generation) }

@@ -63,6 +63,8 @@ package final class Generation: Sendable {
   /// The time, in milliseconds, at which a write-map transaction last read the status of
   /// `data.mdb`.
   private let lastLook = Atomic<Int64>(0)
+  /// Whether the time of the last change of `data.mdb` is not recorded.
+  let hasUnrecordedChange = Atomic<Bool>(false)
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
@@ -239,8 +241,13 @@ package final class Generation: Sendable {
   /// ``whileOpen(_:)``.
   var dataStatus: FileStatus? { FileSystem.status(ofDescriptor: environment.dataDescriptor) }
 
+  /// The present size of `data.mdb` in bytes and the number of its names. Same precondition as ``dataStatus``.
+  var dataExtent: (size: Int, links: UInt64)? {
+    FileSystem.extent(ofDescriptor: environment.dataDescriptor)
+  }
+
   /// The present size of `data.mdb` in bytes. Same precondition as ``dataStatus``.
-  var dataSize: Int { dataStatus?.size ?? 0 }
+  var dataSize: Int { dataExtent?.size ?? 0 }
 
   /// Whether a transaction must read the file's status. The caller holds the process writer lock.
   func shouldCheckFileStatus(at milliseconds: Int64) -> Bool {
@@ -256,8 +263,23 @@ package final class Generation: Sendable {
 
   /// Records in the table that this process changed the file. Same precondition as ``dataStatus``.
   func recordChange() {
+    hasUnrecordedChange.store(false, ordering: .releasing)
     guard let status = dataStatus else { return }
     table.raiseDataChanged(to: status.changed)
+  }
+
+  /// The same after a commit. In a store that survives system crashes at most ten times a second, because
+  /// `FileSystem.extent(ofDescriptor:)` says what the time costs: a thread does the rest (`Checkpointer.swift`).
+  func recordCommit() {
+    if keeper != nil {
+      let now = Int64(Clocks.monotonicNanoseconds() / 1_000_000)
+      let age = now &- lastLook.load(ordering: .relaxed)
+      guard age < 0 || age >= 100 else {
+        return hasUnrecordedChange.store(true, ordering: .releasing)
+      }
+      lastLook.store(now, ordering: .relaxed)
+    }
+    recordChange()
   }
 
   /// Whether the last transaction of this process used the write map. For tests in which no other

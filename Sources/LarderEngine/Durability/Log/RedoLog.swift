@@ -66,7 +66,12 @@ final class RedoLog: Sendable {
           LogPosition(
             segment: place.segment.header.sequence, offset: place.offset + UInt64(size),
             chain: chain), after: version)
-        if syncsFirst { try synchronize(place.segment, before: version, in: generation) }
+        if syncsFirst {
+          try synchronize(place.segment, before: version, in: generation)
+        } else if table.durableVersion == version &- 1 {
+          // A single writer: the disk works while LMDB commits. Several have one write for all.
+          place.segment.file.startWriting(at: Int(place.offset), count: size)
+        }
         return
       }
     }
