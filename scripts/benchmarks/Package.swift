@@ -39,6 +39,8 @@ let package = Package(
       name: "larder-peer-bench",
       dependencies: [
         "LMDBBaseline", "BaselineClients", .product(name: "Larder", package: "larder"),
+        .product(name: "LarderObjects", package: "larder"),
+        .product(name: "LarderDefaults", package: "larder"),
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
       path: "Sources/PeerBench"),

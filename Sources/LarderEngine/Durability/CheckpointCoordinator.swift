@@ -135,11 +135,14 @@ final class CheckpointCoordinator: Sendable {
   }
 
   /// Syncs everything committed before the call, and records it.
-  func synchronize(_ generation: Generation) throws {
+  ///
+  /// - Parameter anew: Whether to record the newest snapshot also if there is a record of it, which is without the
+  ///   place of a log that begins now.
+  func synchronize(_ generation: Generation, anew: Bool = false) throws {
     let wanted = try minimumValidReadVersion(in: generation)
     try turn.withLock { _ in
       // The previous holder of the turn may have recorded it.
-      if generation.table.checkpointVersion >= wanted { return }
+      if generation.table.checkpointVersion >= wanted, !anew { return }
       // Before the snapshot is taken: later commits belong to the next interval.
       let began = CheckpointCoordinator.now
       let (snapshot, page) = try newestSnapshot(in: generation)

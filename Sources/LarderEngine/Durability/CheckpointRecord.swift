@@ -23,7 +23,7 @@ internal import LarderSystem
 //     248  checksum     u64   XXH64 of the first 248 bytes
 //
 // A record states that every page of snapshot S is on the disk. The record with the highest S is
-// effective, in any lane.
+// effective, in any lane; of several with one S, that with the newest segment of the log.
 //
 // A lane belongs to the process that holds its lock, a byte of `presence` that the kernel releases
 // when the process exits. The holder overwrites the older of the lane's two slots, or one without a
@@ -105,6 +105,11 @@ package struct CheckpointRecord {
   }
 }
 
+extension CheckpointRecord {
+  /// The order of the records of a generation.
+  fileprivate var rank: (UInt64, UInt64) { (transaction, log.segment) }
+}
+
 /// The file of a generation with its checkpoint records.
 package enum CheckpointFile {
   package static let name = "synced"
@@ -133,7 +138,7 @@ package enum CheckpointFile {
         let record = CheckpointRecord(
           try file.read(count: CheckpointRecord.size, at: slot * slotSize)),
         record.generation == generation, storeID.map({ $0 == record.storeID }) ?? true,
-        newest.map({ $0.transaction < record.transaction }) ?? true
+        newest.map({ $0.rank < record.rank }) ?? true
       else { continue }
       newest = record
     }
@@ -161,11 +166,11 @@ package enum CheckpointFile {
       let size = size(ofLanes: lane + 1)
       let isNew = try file.status.size < size
       if isNew { try file.preallocate(size) }
-      var ages: [UInt64] = []
+      var ages: [(UInt64, UInt64)] = []
       for slot in 0..<2 {
         let bytes = try file.read(count: CheckpointRecord.size, at: (2 * lane + slot) * slotSize)
         let old = CheckpointRecord(bytes)
-        ages.append(old.map { $0.generation == record.generation ? $0.transaction : 0 } ?? 0)
+        ages.append(old.map { $0.generation == record.generation ? $0.rank : (0, 0) } ?? (0, 0))
       }
       let slot = 2 * lane + (ages[0] <= ages[1] ? 0 : 1)
       try file.write(record.bytes(), at: slot * slotSize)

@@ -13,6 +13,8 @@ struct DurableFigures {
   let results: Results
   private static let keys = 10_000
   private static let rivals = ["larder", "sqlite", "grdb"]
+  /// Measured with one process only.
+  private static let single = ["strict", "objects", "defaults"]
 
   private var seconds: Double { results.isQuick ? 1 : 3 }
   private var rounds: Int { results.isQuick ? 3 : 7 }
@@ -30,30 +32,33 @@ struct DurableFigures {
     [
       ("durable", { try run(slow: false) }), ("slow disk", { try run(slow: true) }),
       ("batch", batch),
+      (
+        "recovery",
+        { try DurableRecoveryFigure(directory: directory, isQuick: results.isQuick).measure(results) }
+      ),
     ]
   }
 
   // MARK: Single writes
 
   private func run(slow: Bool) throws {
-    let shim = slow ? try Self.shim(in: directory) : nil
+    let environment = slow ? try DurableShim(in: directory).slow : [:]
     let path = directory + (slow ? "/slow" : "/fast")
     try Files.make(path)
-    for rival in Self.rivals {
-      try Child.wait(["--child-durable-fill", rival, path])
-    }
+    let everyone = Self.rivals + (slow ? [] : Self.single)
+    for rival in everyone { try Child.wait(["--child-durable-fill", rival, path]) }
     let disk = slow ? "a disk with 1 ms more per sync" : "this disk"
     let suffix = slow ? "_slow" : ""
     for count in [1, 8] {
       var outcomes: [String: [Outcome]] = [:]
+      let contenders = count == 1 ? everyone : Self.rivals
       for _ in 0..<rounds {
-        for rival in Self.rivals {
-          outcomes[rival, default: []].append(
-            try together(count, rival, path, shim))
+        for rival in contenders {
+          outcomes[rival, default: []].append(try together(count, rival, path, environment))
         }
       }
       Child.say("\n\(count) processes, commits a second, \(disk)")
-      for rival in Self.rivals {
+      for rival in contenders {
         let all = outcomes[rival]!
         Child.say(
           "  " + Results.pad(rival, 10)
@@ -62,21 +67,24 @@ struct DurableFigures {
               Rounds.median(all.map(\.total)), Rounds.median(all.map(\.fairness)),
               Rounds.median(all.map(\.p999))))
       }
-      func ratio(_ rival: String) -> Ratio {
-        Ratio(zip(outcomes["larder"]!, outcomes[rival]!).map { $0.total / $1.total })
-      }
-      func add(_ id: String, _ rival: String, _ name: String, _ bar: Double) {
-        let value = ratio(rival)
+      func add(
+        _ id: String, _ rival: String, _ name: String, _ bar: Double, own: String = "larder"
+      ) {
+        let value = Ratio(zip(outcomes[own]!, outcomes[rival]!).map { $0.total / $1.total })
         results.add(
           Figure(
             id: id + suffix, value: value.value, unit: "x", bar: .atLeast(bar),
-            own: Rounds.median(outcomes["larder"]!.map(\.total)), rival: name,
+            own: Rounds.median(outcomes[own]!.map(\.total)), rival: name,
             rivalValue: Rounds.median(outcomes[rival]!.map(\.total)), rivalUnit: "/s",
             spread: value.spread))
       }
       if count == 1 {
         add("durable.single_c", "sqlite", "SQLite in C, WAL FULL", 1)
         add("durable.single_grdb", "grdb", "GRDB, WAL FULL", 1.5)
+        if slow { continue }
+        add("durable.strict", "sqlite", "SQLite in C, WAL FULL", 0.9, own: "strict")
+        add("durable.object_save", "grdb", "GRDB, WAL FULL: the same row", 1.5, own: "objects")
+        add("durable.default_set", "grdb", "GRDB, WAL FULL: the same row", 1.5, own: "defaults")
         continue
       }
       add("durable.eight", "sqlite", "SQLite in C, WAL FULL", slow ? 3.5 : 2)
@@ -101,9 +109,8 @@ struct DurableFigures {
 
   /// Runs processes that write at the same time.
   private func together(
-    _ count: Int, _ rival: String, _ path: String, _ shim: String?
+    _ count: Int, _ rival: String, _ path: String, _ environment: [String: String]
   ) throws -> Outcome {
-    let environment = shim.map { ["LD_PRELOAD": $0] } ?? [:]
     let children = try (0..<count).map { index in
       try Child(
         ["--child-durable", rival, path, "\(index)", "\(seconds)"], environment: environment)
@@ -151,42 +158,12 @@ struct DurableFigures {
     let data = Dataset(count: keys)
     return switch rival {
     case "larder": try StoreContender(in: path, data, .durable, loads: loads)
+    case "strict": try StoreContender(in: path, data, .durableStrict, loads: loads)
+    case "objects": try DurableContender.objects(in: path, data, loads: loads)
+    case "defaults": try DurableContender.defaults(in: path, data, loads: loads)
     case "sqlite": CContender.sqlite(in: path, data, synchronous: 2, loads: loads)
     default: try GRDBContender(in: path, data, synchronous: "FULL", loads: loads)
     }
-  }
-
-  /// Builds the library that makes each sync take a millisecond longer.
-  private static func shim(in directory: String) throws -> String {
-    let source = directory + "/slow_sync.c"
-    let library = directory + "/slow_sync.so"
-    try Data(
-      """
-      #define _GNU_SOURCE
-      #include <dlfcn.h>
-      #include <time.h>
-      static void slow(void) {
-        struct timespec time = {0, 1000000};
-        nanosleep(&time, 0);
-      }
-      int fdatasync(int file) {
-        static int (*next)(int);
-        if (!next) next = dlsym(RTLD_NEXT, "fdatasync");
-        slow();
-        return next(file);
-      }
-      int fsync(int file) {
-        static int (*next)(int);
-        if (!next) next = dlsym(RTLD_NEXT, "fsync");
-        slow();
-        return next(file);
-      }
-
-      """.utf8
-    ).write(to: URL(fileURLWithPath: source))
-    try Child.wait(
-      ["-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], executable: "/usr/bin/cc")
-    return library
   }
 
   // MARK: Batches

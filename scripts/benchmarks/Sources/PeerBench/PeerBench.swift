@@ -22,6 +22,9 @@ struct PeerBench {
       case "--child-subscribe": LifecycleWorkloads.subscribe(arguments[1])
       case "--child-durable": try DurableFigures.write(Array(arguments.dropFirst()))
       case "--child-durable-fill": try DurableFigures.fill(Array(arguments.dropFirst()))
+      case "--child-durable-log": try DurableRecoveryFigure.fill(Array(arguments.dropFirst()))
+      case "--child-durable-recover":
+        try DurableRecoveryFigure.recover(Array(arguments.dropFirst()))
       case "--child-together": try await LifecycleWorkloads.together(arguments[1])
       default: try run(arguments)
       }
