@@ -107,7 +107,17 @@ struct StatCommand: ParsableCommand {
         "syncMilliseconds", statistics.syncInterval.map { CBORValue(Int($0.milliseconds)) } ?? .null
       ),
       ("unsyncedCommits", statistics.unsyncedCommits.map { CBORValue($0) } ?? .null),
+      ("log", statistics.log.map(log) ?? .null),
       ("namespaces", .array(namespaces)),
+    ])
+  }
+
+  private func log(_ log: LogStatus) -> CBORValue {
+    .object([
+      ("fileBytes", CBORValue(log.fileBytes)), ("commits", CBORValue(log.commits)),
+      ("unsyncedCommits", CBORValue(log.unsyncedCommits)),
+      ("checkpointMilliseconds", CBORValue(Int(clamping: log.checkpointAge.milliseconds))),
+      ("syncs", CBORValue(log.syncs)),
     ])
   }
 
@@ -138,6 +148,14 @@ struct StatCommand: ParsableCommand {
     text += line("kind", "\(statistics.durability), generation \(statistics.generation)")
     if let interval = statistics.syncInterval, let commits = statistics.unsyncedCommits {
       text += line("synced", "every \(interval), \(TextLayout.grouped(commits)) commits since")
+    }
+    if let log = statistics.log {
+      let ratio = Double(log.syncs) / Double(max(statistics.commits, 1))
+      text += line(
+        "log",
+        "\(ByteCount(bytes: log.fileBytes)), \(TextLayout.count(log.commits, "commit", "commits")) since the "
+          + "checkpoint \(log.checkpointAge.milliseconds / 1000) s ago, "
+          + "\((ratio * 100).rounded() / 100) syncs per commit")
     }
     text += line("entries", statistics.entries)
     for (name, value) in parts(statistics) { text += line(name, value) }

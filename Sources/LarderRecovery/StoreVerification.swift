@@ -70,7 +70,10 @@ extension StoreCore {
         if !check.findings.hasErrors { try check.run(snapshot, budget: budget) }
         return check
       }
-      if let check { return check }
+      if var check {
+        if let fault = try generation.checkLog() { check.find(.error, "log", fault) }
+        return check
+      }
       OSThread.yield()
     }
     throw StoreError(

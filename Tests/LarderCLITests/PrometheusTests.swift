@@ -208,6 +208,19 @@ struct PrometheusTests {
     }
   }
 
+  @Test func `Of a durable store the log is shown`() throws {
+    try withTool { (tool) throws in
+      _ = try tool.output("set", "key", "value", "--durability", "durable")
+      let log = try #require(try tool.json("stat")["log"] as? [String: Any])
+      let page = try PrometheusPage(try tool.output("stat", "--prometheus"))
+      let store = ["store": tool.store]
+      #expect(page.value("larder_log_bytes", store) == log["fileBytes"] as? Int)
+      #expect(try #require(page.value("larder_log_syncs_total", store)) >= 1)
+      #expect(log["unsyncedCommits"] as? Int == 0)
+      #expect(try tool.output("stat").contains("syncs per commit"))
+    }
+  }
+
   @Test func `stat writes one format, and none without a store`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")

@@ -111,6 +111,35 @@ import Testing
     #expect(try again.verify() == [])
   }
 
+  @Test func `A log that a recovery could not read is found until the next checkpoint`() throws {
+    for key in 0..<5 { try store.setBytes([UInt8(key)], forKey: key) }
+    #expect(try store.verify() == [])
+    let generation = try store.core.generation()
+    let end = try #require(generation.table.logEnd(after: generation.table.lastStamped))
+    try TestFiles.overwrite([0xFF], at: Int(end.offset) - 9, in: log(0, store.path))
+    let findings = try store.verify()
+    #expect(findings.map(\.place) == ["log"] && findings[0].severity == .error, "\(findings)")
+    store.core.syncIfDue(now: .max / 2)
+    #expect(try store.verify() == [])
+    try store.setBytes([9], forKey: 9)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `The statistics of a durable store show its log`() throws {
+    // The first one is in a checkpoint: the log begins after it.
+    try store.setBytes([1], forKey: 100)
+    let before = try #require(store.statistics().log)
+    #expect(before.fileBytes > 0 && before.fileBytes <= 64 << 20)
+    for key in 0..<5 { try store.setBytes([UInt8(key)], forKey: key) }
+    let after = try #require(store.statistics().log)
+    #expect(after.syncs == before.syncs + 5)
+    #expect(after.commits == before.commits + 5 && after.unsyncedCommits == 0)
+    store.core.syncIfDue(now: .max / 2)
+    #expect(try store.statistics().log?.commits == 0)
+    let cache = try SharedStore(at: directory.path + "/cache")
+    #expect(try cache.statistics().log == nil)
+  }
+
   @Test func `Without its log files a durable store is an error after a crash of the system`()
     throws
   {

@@ -280,5 +280,5 @@ package struct SharedTableShape: Sendable, Hashable {
 package enum Counter: Int, CaseIterable, Sendable {
   case memoryHits, storeHits, misses, sets, removals, evictions, expirations
   case damagedEntries, commits, bytesWritten, computations, rejectedFills
-  case absentHits
+  case absentHits, logSyncs
 }

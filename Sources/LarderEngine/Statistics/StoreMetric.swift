@@ -40,10 +40,10 @@ package struct StoreMetric: Sendable {
   package let isOfProcess: Bool
   /// Whether there is a sample for each namespace.
   package var isOfNamespaces: Bool { name.hasPrefix("larder_namespace_") }
-  /// Whether only some stores have it: `.relaxed` ones, or those with a remote server.
+  /// Whether only some stores have it: `.relaxed` or durable ones, or those with a remote server.
   package var isOfSomeStores: Bool {
     ["larder_sync_interval_milliseconds", "larder_unsynced_commits"].contains(name)
-      || name.hasPrefix("larder_remote_")
+      || name.hasPrefix("larder_remote_") || name.hasPrefix("larder_log_")
   }
   package let samples: @Sendable (StoreStatistics) -> [Sample]
 
@@ -167,6 +167,17 @@ package struct StoreMetric: Sendable {
       .gauge, "larder_unsynced_commits",
       "Commits of a relaxed store that are not on the disk yet; absent for others."
     ) { $0.unsyncedCommits },
+    StoreMetric(
+      .gauge, "larder_log_bytes", "The size of the log of a durable store; absent for others."
+    ) { $0.log?.fileBytes },
+    StoreMetric(
+      .gauge, "larder_log_commits",
+      "Commits of a durable store since its last checkpoint; absent for others."
+    ) { $0.log?.commits },
+    StoreMetric(
+      .counter, "larder_log_syncs_total",
+      "Syncs of the log of a durable store, by all processes; absent for others."
+    ) { $0.log?.syncs },
     StoreMetric(
       .gauge, "larder_pending_writes",
       "Writes behind of this process that are not committed yet.",

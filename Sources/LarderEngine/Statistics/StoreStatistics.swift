@@ -113,6 +113,8 @@ public struct StoreStatistics: Sendable, Hashable {
   /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores
   /// that are not `.relaxed`.
   public let unsyncedCommits: Int?
+  /// The redo log of a durable store; `nil` for others.
+  public let log: LogStatus?
   /// The links to remote servers, as ``SharedStore/remotes()``.
   public let remotes: [RemoteStatus]
 
@@ -174,6 +176,7 @@ extension StoreCore {
             clamping: generation.versionBase &+ information.lastTransaction
               &- min(table.checkpointVersion, generation.versionBase &+ information.lastTransaction)
           ),
+        log: generation.logStatus(newest: generation.versionBase &+ information.lastTransaction),
         remotes: table.remoteStatuses)
     }
   }

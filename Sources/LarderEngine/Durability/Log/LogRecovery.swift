@@ -9,7 +9,8 @@ internal import LarderSystem
 struct LogReader {
   private let segments: [LogSegments.Segment]
   private var position: LogPosition
-  private var version: UInt64
+  /// The commit version of the next record.
+  private(set) var version: UInt64
   private var bytes: [UInt8] = []
   private var segment: UInt64 = 0
 

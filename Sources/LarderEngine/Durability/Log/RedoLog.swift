@@ -236,6 +236,7 @@ final class RedoLog: Sendable {
   ) throws(StoreError) {
     if Mutant.logUnsynced.isActive { return }
     do {
+      generation.count(.logSyncs)
       try segment.file.synchronizeContent()
     } catch {
       generation.table.noteFailedSync()

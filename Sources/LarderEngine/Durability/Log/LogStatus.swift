@@ -1,0 +1,71 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// The redo log of a durable store, which all processes share.
+///
+/// ```swift
+/// if let log = try store.statistics().log {
+///   print("\(log.commits) commits since the checkpoint, \(log.syncs) syncs")
+/// }
+/// ```
+public struct LogStatus: Sendable, Hashable {
+  /// The size of the files of the log in bytes, at most 64 MB. The files are used again and never become smaller.
+  public let fileBytes: Int
+  /// The commits since the last checkpoint: an opening after a crash of the system makes them again.
+  public let commits: Int
+  /// The commits that are visible, and not on the disk yet; their calls have not returned.
+  public let unsyncedCommits: Int
+  /// The time since the last checkpoint began.
+  public let checkpointAge: Duration
+  /// The syncs of the log by all processes, since the store got its present files. Divided by
+  /// ``StoreStatistics/commits`` it tells how many commits share one.
+  public let syncs: Int
+}
+
+extension Generation {
+  /// The state of the log, or `nil` without one.
+  func logStatus(newest: UInt64) -> LogStatus? {
+    guard log != nil else { return nil }
+    let now = Clocks.monotonicNanoseconds() / 1_000_000
+    return LogStatus(
+      fileBytes: LogSegments.size(in: path),
+      commits: Int(clamping: newest &- min(table.checkpointVersion, newest)),
+      unsyncedCommits: Int(clamping: newest &- min(table.durableVersion, newest)),
+      checkpointAge: .milliseconds(now &- min(table.syncedAt, now)),
+      syncs: Int(clamping: table.total(.logSyncs)))
+  }
+
+  /// Checks that an opening after a crash of the system now would find every commit that is on the disk.
+  ///
+  /// - Returns: What is wrong, or `nil`.
+  package func checkLog() throws -> String? {
+    if log == nil || table.hasFailedSync { return nil }
+    for _ in 0..<1000 {
+      let durable = table.durableVersion
+      guard
+        let record = try CheckpointFile.newest(
+          in: path, generation: number, storeID: meta.storeID)
+      else { return "the record of the last checkpoint is missing or damaged (`synced`)" }
+      let recorded = versionBase &+ record.transaction
+      if recorded >= durable { return nil }
+      if LogSegments.size(in: path) == 0 { return "the files of the log are missing" }
+      var reader = try LogReader(record, in: path)
+      while try reader.next() != nil {}
+      if reader.version > durable { return nil }
+      // The files of an older checkpoint are in use again.
+      if table.checkpointVersion <= recorded {
+        return
+          "after commit \(max(reader.version, recorded + 1) - 1) the log is damaged: a crash of the system "
+          + "now would lose the commits up to \(durable). The next checkpoint ends that; to have one now, "
+          + "compact the store"
+      }
+      OSThread.yield()
+    }
+    throw StoreError(
+      .system, during: "verify", path: path,
+      "The log changed while it was read. Try again when there is less to do.")
+  }
+}
