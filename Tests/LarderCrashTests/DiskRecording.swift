@@ -22,10 +22,12 @@ enum DiskEvent {
   case output(String)
 }
 
-/// The operations of a process, in order, from strace's record.
+/// The operations of a process and its children, in order, from strace's record.
 struct DiskRecording {
-  /// The calls that change files, and `lseek`, which sets the position of `writev`.
+  /// The calls that change files, `lseek`, which sets the position of `writev`, and those that start threads
+  /// and processes.
   static let calls = [
+    "clone", "clone3", "fork", "vfork",
     "openat", "mkdir", "mkdirat", "rename", "unlink", "unlinkat", "rmdir", "lseek", "pwrite64",
     "pwritev",
     "writev", "write", "fsync", "fdatasync", "sync_file_range", "ftruncate", "fallocate", "msync",
@@ -33,18 +35,40 @@ struct DiskRecording {
 
   private(set) var events: [DiskEvent] = []
   private let root: String
-  private var position: [Int: Int] = [:]
-  private var stable: Set<Int> = []
-  /// The path each descriptor was opened as: `/proc/self/fd/<n>/...` is a path below it.
-  private var opened: [Int: String] = [:]
+  /// The descriptors of a process.
+  private struct Descriptors {
+    var position: [Int: Int] = [:]
+    var stable: Set<Int> = []
+    /// The path each was opened as: `/proc/self/fd/<n>/...` is a path below it.
+    var opened: [Int: String] = [:]
+  }
+
+  /// By process.
+  private var all: [Int: Descriptors] = [:]
+  /// The process of each thread that is not the first one of its process.
+  private var processes: [Int: Int] = [:]
+  private var current = 0
+  private var descriptors: Descriptors {
+    get { all[current, default: Descriptors()] }
+    set { all[current] = newValue }
+  }
   /// The number of events before each call ended.
   private var counts: [Int] = []
 
   /// - Parameter root: The directory below which files count, without a slash at the end.
   init(log: [UInt8], root: String) {
     self.root = root
-    for call in StraceLog.parse(log) {
+    let calls = StraceLog.parse(log)
+    // The first call of a new thread can end before the call that has started it.
+    let starts = calls.filter { call in
+      call.name.hasPrefix("clone") && (call.result ?? -1) > 0
+        && call.arguments.contains { String(decoding: $0, as: UTF8.self).contains("CLONE_THREAD") }
+    }
+    for call in starts { processes[call.result!] = call.thread }
+    for call in calls {
       counts.append(events.count)
+      current = call.thread
+      while let process = processes[current] { current = process }
       if (call.result ?? -1) >= 0 { record(call) }
     }
   }
@@ -60,7 +84,7 @@ struct DiskRecording {
       add(real(call.string(0))) { .rename($0, to: target) }
     case "unlink", "rmdir": add(real(call.string(0))) { .remove($0) }
     case "unlinkat": add(real(call.string(1), in: call.path(behind: 0))) { .remove($0) }
-    case "lseek": position[call.number(0)!] = result
+    case "lseek": descriptors.position[call.number(0)!] = result
     case "pwrite64", "pwritev":
       recordWrite(call, at: call.number(3)!, result)
     case "writev", "write":
@@ -69,8 +93,8 @@ struct DiskRecording {
         events.append(.output(call.string(1)))
         return
       }
-      let offset = position[descriptor, default: 0]
-      position[descriptor] = offset + result
+      let offset = descriptors.position[descriptor, default: 0]
+      descriptors.position[descriptor] = offset + result
       recordWrite(call, at: offset, result)
     case "fsync", "fdatasync":
       let begun = counts[call.begun]
@@ -84,14 +108,14 @@ struct DiskRecording {
 
   private mutating func recordOpening(_ call: SystemCall, _ descriptor: Int) {
     let flags = call.text(2)
-    position[descriptor] = 0
+    descriptors.position[descriptor] = 0
     if flags.contains("O_DSYNC") || flags.contains("O_SYNC") {
-      stable.insert(descriptor)
+      descriptors.stable.insert(descriptor)
     } else {
-      stable.remove(descriptor)
+      descriptors.stable.remove(descriptor)
     }
     let path = real(call.string(1), in: call.path(behind: 0))
-    opened[descriptor] = path
+    descriptors.opened[descriptor] = path
     if flags.contains("O_CREAT") { add(path) { .create($0) } }
     if flags.contains("O_TRUNC") { add(path) { .resize($0, 0) } }
   }
@@ -102,7 +126,7 @@ struct DiskRecording {
     if path.hasPrefix(prefix) {
       let rest = path.dropFirst(prefix.count)
       let number = rest.prefix { $0 != "/" }
-      if let base = Int(number).flatMap({ opened[$0] }) {
+      if let base = Int(number).flatMap({ descriptors.opened[$0] }) {
         return base + rest.dropFirst(number.count)
       }
     }
@@ -113,7 +137,7 @@ struct DiskRecording {
   private mutating func recordWrite(_ call: SystemCall, at offset: Int, _ count: Int) {
     let bytes = Array(call.bytes(1).prefix(count))
     precondition(bytes.count == count, "strace cut a string short")
-    let isStable = stable.contains(call.number(0)!)
+    let isStable = descriptors.stable.contains(call.number(0)!)
     add(call.path(behind: 0)) { .write($0, offset: offset, bytes: bytes, isStable: isStable) }
   }
 

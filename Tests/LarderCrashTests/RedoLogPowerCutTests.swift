@@ -132,6 +132,47 @@ extension Crashes {
     #expect(try other.ask("verify", deadline: .seconds(60)) == "sound")
   }
 
+  /// The record of a killed writer is at the end of a segment; that of its successor needs the next one.
+  @Test(
+    .enabled(if: hasFaults && PreloadShim.isAvailable, "needs fault points and preload shims"),
+    .timeLimit(.minutes(5)), arguments: ["", "logOrphanKept"])
+  func `A record that a killed writer left at the end of a segment ends no recovery`(mutant: String)
+    throws
+  {
+    let scratch = try Scratch()
+    let path = scratch.appending("store")
+    let (before, after) = (
+      try SystemBoot(), try SystemBoot("22222222-2222-4333-8444-555555555555")
+    )
+    func peer(_ boot: SystemBoot, _ fault: String? = nil) throws -> ChildProcess {
+      var environment = boot.environment
+      if !mutant.isEmpty { environment["LARDER_MUTANT"] = mutant }
+      environment["LARDER_FAULTS"] = fault
+      return try TestExecutable.peer.start(environment: environment)
+    }
+    let first = try peer(before)
+    _ = try first.ask("open \(path) durable", deadline: .seconds(60))
+    let log = try StorePaths(path).generation + "/log-0"
+    var count = 0
+    repeat {
+      #expect(try first.ask("commit a \(count) 600", deadline: .seconds(60)) == "ack a \(count)")
+      count += 1
+    } while try TestFiles.contents(of: log).lastIndex { $0 != 0 } ?? 0 < 15_000
+    let killed = try peer(before, "logWritten:kill@1")
+    killed.sendAll(["open \(path) durable", "commit b 0 10"])
+    _ = try killed.remainingLines()
+    #expect(try killed.wait() == .signalled(9))
+    for index in 0..<3 {
+      #expect(try first.ask("commit c \(index) 3000", deadline: .seconds(60)) == "ack c \(index)")
+    }
+    let crashed = scratch.appending("crashed")
+    #expect(try ChildProcess.run("/bin/cp", ["-a", path, crashed]).status.isSuccess)
+    let judge = try peer(after)
+    #expect(try judge.ask("open \(crashed) durable", deadline: .seconds(60)).hasPrefix("opened"))
+    let history = try judge.ask("history", deadline: .seconds(60))
+    #expect(history.hasSuffix(" c.0 c.1 c.2") == mutant.isEmpty, "\(history)")
+  }
+
   @Test(
     .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(5)), arguments: ["durable", "strict"])
   func `Only a strict store shows nothing before it is on the disk`(durability: String) throws {

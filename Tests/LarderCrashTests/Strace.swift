@@ -75,13 +75,16 @@ struct Strace: Sendable {
       standardError: .captured)
   }
 
-  /// Starts the peer with its calls written to a file.
+  /// Starts the peer, or another program, with its calls and those of its children written to a file.
   func start(
-    recording calls: [String], to log: String, withData: Bool, environment: [String: String]
+    _ program: [String] = [], recording calls: [String], to log: String,
+    withData: Bool, environment: [String: String]
   ) throws -> ChildProcess {
     let options = ["-o", log, "-y"] + (withData ? ["-xx", "-s", "2000000"] : ["-s", "300"])
     return try ChildProcess(
-      path, arguments(options, calls: calls, inject: nil) + [TestExecutable.peer.path],
+      path,
+      try arguments(options, calls: calls, inject: nil)
+        + (program.isEmpty ? [TestExecutable.peer.path] : program),
       environment: environment, standardError: .captured)
   }
 }

@@ -31,6 +31,8 @@ extension Peer {
         try transaction.setBytes(bytes, forKey: "right")
       }
       return "ok"
+    case "commit": return try commit(words)
+    case "history": return try history()
     case "keys": return "keys \(try numbers.keys().count)"
     case "compact":
       try store.core.compact()

@@ -46,5 +46,6 @@ extension Mutant {
   static var logUnsynced: Mutant { Mutant("logUnsynced") }
   static var durableAhead: Mutant { Mutant("durableAhead") }
   static var logUnchained: Mutant { Mutant("logUnchained") }
+  static var logOrphanKept: Mutant { Mutant("logOrphanKept") }
   static var logRecycledEarly: Mutant { Mutant("logRecycledEarly") }
 }

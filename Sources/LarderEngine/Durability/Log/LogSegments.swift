@@ -82,12 +82,13 @@ final class LogSegments: Sendable {
   ///
   /// - Parameters:
   ///   - size: The bytes that the segment must have room for.
+  ///   - last: A sequence number that was used; its file may be lost.
   ///   - needed: The sequence numbers of the segments that are needed; `nil` if none is.
   /// - Returns: `nil` if the log has reached its limit, or the disk is full.
   func begin(
-    version: UInt64, chain: UInt64, size: Int, needed: ClosedRange<UInt64>?
+    version: UInt64, chain: UInt64, size: Int, after last: UInt64, needed: ClosedRange<UInt64>?
   ) throws(SystemError) -> Segment? {
-    var newest: UInt64 = 0
+    var newest = last
     var (total, largest, count) = (0, 0, 0)
     var free: (file: OwnedFile, size: Int)?
     while count < Self.fileLimit, let file = try open(count) {

@@ -22,7 +22,7 @@ internal import LarderSystem
 //
 // After a system crash an opener restores the last checkpoint, and then makes the changes of the records again
 // (`LogRecovery.swift`). A record whose writer was killed between D1 and D2 is replaced by the next writer, which
-// has the same commit version. If the system crashes before that, the transaction is made nevertheless.
+// has the same commit version, or erased, if that writes to another segment. If the system crashes before that, the transaction is made nevertheless.
 //
 // In a `.durableStrict` store the log is synced between D1 and D2, so that other processes see only what is on the
 // disk, and D3 has nothing to wait for.
@@ -99,7 +99,7 @@ final class RedoLog: Sendable {
   private func beginChain(after version: UInt64, in generation: Generation) throws {
     let table = generation.table
     if let end = table.logEnd(after: version &- 1), let last = try segments.segment(end.segment) {
-      try synchronize(last, in: generation)
+      try leave(last, at: end, in: generation)
     }
     let chain = UInt64.random(in: 1...UInt64.max)
     var segment = try begin(after: version, chain: chain, size: 0, in: generation)
@@ -107,7 +107,8 @@ final class RedoLog: Sendable {
       // Everything before this transaction is in a checkpoint by now. Without the end of the log, a successor
       // of this transaction is a gap as well, and writes to none of the old segments.
       table.setLogEnd(.none, after: version &- 1)
-      segment = try segments.begin(version: version &+ 1, chain: chain, size: 0, needed: nil)
+      segment = try segments.begin(
+        version: version &+ 1, chain: chain, size: 0, after: table.logStart, needed: nil)
     }
     guard let segment else {
       throw StoreError(
@@ -130,9 +131,28 @@ final class RedoLog: Sendable {
     guard
       let next = try begin(after: version &- 1, chain: end.chain, size: size, in: generation)
     else { return nil }
-    // A process that syncs the next segment does not sync this one.
-    try synchronize(segment, in: generation)
+    try leave(segment, at: end, in: generation)
     return (next, UInt64(LogSegmentHeader.size))
+  }
+
+  /// Ends the use of a segment: the next record is in another one.
+  private func leave(
+    _ segment: LogSegments.Segment, at end: LogPosition, in generation: Generation
+  ) throws {
+    // A writer that was killed may have left a record here, which recovery would take for the next one. And
+    // a process that syncs the next segment does not sync this one.
+    if Mutant.logOrphanKept.isActive { return try synchronize(segment, in: generation) }
+    try erase(segment, at: Int(end.offset), in: generation)
+  }
+
+  /// Makes the record at an offset invalid, if there is one, and syncs the segment.
+  private func erase(
+    _ segment: LogSegments.Segment, at offset: Int, in generation: Generation
+  ) throws {
+    if offset + LogRecord.headerSize <= segment.size {
+      try segment.file.write([UInt8](repeating: 0, count: LogRecord.headerSize), at: offset)
+    }
+    try synchronize(segment, in: generation)
   }
 
   /// Begins a segment. If there is no room, a checkpoint of all transactions before makes some.
@@ -146,7 +166,8 @@ final class RedoLog: Sendable {
       let current = table.logEnd(after: writer &- 1)?.segment ?? .max
       let start = Mutant.logRecycledEarly.isActive ? current : table.logStart
       let segment = try segments.begin(
-        version: version &+ 1, chain: chain, size: size, needed: min(start, current)...current)
+        version: version &+ 1, chain: chain, size: size, after: table.logStart,
+        needed: min(start, current)...current)
       if segment != nil || !isFirst { return segment }
       try generation.keeper?.synchronize(generation)
     }
@@ -159,10 +180,9 @@ final class RedoLog: Sendable {
     guard let before = table.logEnd(after: version &- 1), let end = table.logEnd(after: version),
       let segment = try segments.segment(end.segment)
     else { return }
-    let offset =
-      before.segment == end.segment ? Int(before.offset) : LogSegmentHeader.size
-    try segment.file.write([UInt8](repeating: 0, count: LogRecord.headerSize), at: offset)
-    try synchronize(segment, in: generation)
+    try erase(
+      segment, at: before.segment == end.segment ? Int(before.offset) : LogSegmentHeader.size,
+      in: generation)
   }
 
   // MARK: Syncing

@@ -1,0 +1,212 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+/// What three processes did to one store at the same time: one was killed, one stopped for a time or killed,
+/// and one went on.
+private struct RecordedCompany {
+  let events: [DiskEvent]
+  let root: String
+  let mapped: [String: [UInt8]]
+  /// The commits in their order.
+  let history: [String]
+
+  init(_ seed: Seed, durability: String, in scratch: Scratch, mutant: String?) throws {
+    var random = seed.generator()
+    root = scratch.appending("company")
+    TestFiles.removeAll(root)
+    try TestFiles.makeDirectory(root)
+    let boot = try SystemBoot()
+    var lines: [String] = []
+    let program = try TestExecutable.peer.path
+    let points: [FaultPoint] = [
+      .logWritten, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
+    ]
+    for name in ["a", "b", "c"] {
+      let commands = Self.commands(name, "\(root)/store \(durability)", &random)
+      let file = scratch.appending("commands-\(name)")
+      try TestFiles.write(Array(commands.map { $0 + "\n" }.joined().utf8), to: file)
+      let point = points.randomElement(using: &random)!
+      let number = Int.random(in: 3...20, using: &random)
+      // A strict store syncs while no other process can write.
+      let stops = name == "b" && durability == "durable" && random.chance(50)
+      let fault = "\(stops ? .logSyncing : point):\(stops ? "stop" : "kill")@\(number)"
+      lines.append(
+        (name == "c" ? "" : "LARDER_FAULTS=\(fault) ")
+          + "\(program) < \(file) > \(scratch.appending("answers-\(name)")) & \(name)=$!"
+      )
+    }
+    // It may stop later still.
+    lines += [
+      "wait $a; wait $c; (while kill -CONT $b 2>/dev/null; do :; done) & wait $b; wait; true"
+    ]
+    let log = scratch.appending("company-log")
+    let shell = try Strace.shared.start(
+      ["/bin/sh", "-c", lines.joined(separator: "\n")], recording: DiskRecording.calls, to: log,
+      withData: true,
+      environment: boot.environment.merging(mutant.map { ["LARDER_MUTANT": $0] } ?? [:]) { $1 })
+    let status = try shell.wait()
+    guard status.isSuccess else {
+      throw CrashHarness.UnexpectedOutcome(description: "The recording failed: \(status)")
+    }
+    for name in ["a", "b", "c"] {
+      let answers = String(
+        decoding: try TestFiles.contents(of: scratch.appending("answers-\(name)")), as: UTF8.self)
+      if answers.contains("error") { throw CrashHarness.UnexpectedOutcome(description: answers) }
+    }
+    events = DiskRecording(log: try TestFiles.contents(of: log), root: root).events
+    let files = try StorePaths(root + "/store")
+    mapped = [
+      "shared.table": try TestFiles.contents(of: files.table),
+      "lock.mdb": try TestFiles.contents(of: files.lock),
+    ]
+    let peer = try TestExecutable.peer.start(environment: boot.environment)
+    _ = try peer.ask("open \(root)/store \(durability)", deadline: CrashHarness.deadline)
+    history = try Self.words(peer.ask("history", deadline: CrashHarness.deadline))
+    try withExtendedLifetime(boot) { try peer.send("exit") }
+  }
+
+  private static func commands(
+    _ name: String, _ store: String, _ random: inout SeededRandom
+  ) -> [String] {
+    ["open \(store)"]
+      + (0..<20).map { index in
+        if random.chance(5) { return "checkpoint" }
+        let size = Int.random(in: 10...(random.chance(20) ? 9000 : 600), using: &random)
+        return "commit \(name) \(index) \(size)"
+      }
+  }
+
+  static func words(_ answer: String) -> [String] {
+    answer.split(separator: " ").dropFirst().map(String.init)
+  }
+
+  /// The commits that were acknowledged before an event.
+  func acknowledged(_ cut: Int) -> Set<String> {
+    Set(
+      events[..<cut].flatMap { event -> [String] in
+        guard case .output(let text) = event else { return [] }
+        return text.split(separator: "\n").filter { $0.hasPrefix("ack ") }
+          .map { $0.split(separator: " ").dropFirst().joined(separator: ".") }
+      })
+  }
+
+  /// What is wrong with the commits that a recovered store has, or `nil`.
+  func complaint(_ found: [String], after cut: Int) -> String? {
+    let lost = acknowledged(cut).subtracting(found)
+    if !lost.isEmpty { return "\(lost) were acknowledged and are lost" }
+    if history.starts(with: found) { return nil }
+    // The last one may be that of a killed process: its record is made, though it did not commit.
+    if let last = found.last, history.starts(with: found.dropLast()), last != "?",
+      !history.contains(last)
+    {
+      return nil
+    }
+    return "\(found) is no beginning of \(history)"
+  }
+}
+
+extension Crashes {
+  private struct Outcome {
+    var images = 0
+    var violations: [String] = []
+    /// Images that have some of the commits, not all.
+    var partial = 0
+  }
+
+  /// Cuts the power at many moments, and opens what is left.
+  private static func cut(
+    _ company: RecordedCompany, _ durability: String, count: Int, seed: Seed, in scratch: Scratch
+  ) throws -> Outcome {
+    var random = seed.generator(stream: 3)
+    let cuts = (0..<count).map { _ in Int.random(in: 1...company.events.count, using: &random) }
+    var (outcome, disk, done) = (Outcome(), DiskModel(root: company.root), 0)
+    var judge: ChildProcess?
+    for (number, cut) in cuts.sorted().enumerated() {
+      while done < cut {
+        disk.apply(company.events[done])
+        done += 1
+      }
+      let trial = seed.derived(UInt64(number + 1))
+      let path = scratch.appending("image")
+      defer { TestFiles.removeAll(path) }
+      var fate = DiskFate(mapped: company.mapped, random: trial.generator(stream: 1))
+      try disk.write(&fate, to: path)
+      outcome.images += 1
+      do {
+        let peer = try judge ?? TestExecutable.peer.start()
+        judge = peer
+        func answer(_ command: String) throws -> String {
+          try peer.ask(command, deadline: CrashHarness.deadline)
+        }
+        let opened = try answer("open \(path)/store \(durability)")
+        let history = try answer("history")
+        let found = RecordedCompany.words(history)
+        let rest = try [
+          answer("verify"), answer("commit d 0 100"), answer("verify"), answer("close"),
+        ]
+        let complaint = company.complaint(found, after: cut)
+        if !opened.hasPrefix("opened") || !history.hasPrefix("history")
+          || rest != ["sound", "ack d 0", "sound", "ok"] || complaint != nil
+        {
+          outcome.violations.append(
+            "round \(seed), after event \(cut), \(fate), \(trial): \(opened), \(complaint ?? history), \(rest)"
+          )
+        }
+        if !found.isEmpty, found.count < company.history.count { outcome.partial += 1 }
+      } catch {
+        judge = nil
+        outcome.violations.append("after event \(cut), \(fate), \(trial): \(error)")
+      }
+    }
+    return outcome
+  }
+
+  @Test(
+    .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
+    .timeLimit(.minutes(15)), arguments: ["durable", "strict"])
+  func `After a power cut under three processes a store has the first of their commits`(
+    durability: String
+  ) throws {
+    let seed = Seed.announce()
+    let start = ContinuousClock.now
+    let scratch = try Scratch()
+    var (images, partial) = (0, 0)
+    for round in 0..<(Sweep.isFull ? 10 : 4) {
+      let trial = seed.derived(UInt64(round))
+      let company = try RecordedCompany(trial, durability: durability, in: scratch, mutant: nil)
+      let outcome = try Self.cut(
+        company, durability, count: Sweep.isFull ? 200 : 50, seed: trial, in: scratch)
+      #expect(outcome.violations == [], "\(outcome.violations.count) of \(outcome.images)")
+      (images, partial) = (images + outcome.images, partial + outcome.partial)
+    }
+    #expect(partial > images / 4)
+    Sweep.report(
+      "\(durability): \(images) power cuts under three processes, \(partial) in the middle, \(start.age)"
+    )
+  }
+
+  @Test(
+    .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
+    .timeLimit(.minutes(15)), arguments: ["logUnsynced", "durableAhead", "logUnchained"])
+  func `A broken rule of the log is noticed after a power cut under three processes`(mutant: String)
+    throws
+  {
+    let seed = Seed.announce()
+    let scratch = try Scratch()
+    var (images, found) = (0, 0)
+    for round in 0..<8 where found == 0 {
+      let trial = seed.derived(UInt64(round))
+      let company = try RecordedCompany(trial, durability: "durable", in: scratch, mutant: mutant)
+      let outcome = try Self.cut(company, "durable", count: 80, seed: trial, in: scratch)
+      (images, found) = (images + outcome.images, found + outcome.violations.count)
+    }
+    #expect(found > 0, "None of \(images) images showed it.")
+    Sweep.report("\(mutant) under three processes: \(found) of \(images) were found out")
+  }
+}
