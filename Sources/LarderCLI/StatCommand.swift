@@ -121,6 +121,21 @@ struct StatCommand: ParsableCommand {
     ])
   }
 
+  private func bytes(_ statistics: StoreStatistics) -> String {
+    let bytes = "\(ByteCount(bytes: statistics.bytes))"
+    guard let budget = statistics.budget else { return bytes + ", no budget" }
+    let share = TextLayout.percent(Double(statistics.bytes) / Double(max(budget, 1)))
+    return bytes + " of \(ByteCount(bytes: budget)) (\(share))"
+  }
+
+  private func description(_ log: LogStatus, _ commits: Int) -> String {
+    let ratio = Double(log.syncs) / Double(max(commits, 1))
+    return
+      "\(ByteCount(bytes: log.fileBytes)), \(TextLayout.count(log.commits, "commit", "commits")) since the "
+      + "checkpoint \(log.checkpointAge.milliseconds / 1000) s ago, "
+      + "\((ratio * 100).rounded() / 100) syncs per commit"
+  }
+
   /// Returns the parts of the entries that have special properties, as far as there are any.
   private func parts(_ statistics: StoreStatistics) -> [(String, String)] {
     var parts: [(String, String)] = []
@@ -149,24 +164,10 @@ struct StatCommand: ParsableCommand {
     if let interval = statistics.syncInterval, let commits = statistics.unsyncedCommits {
       text += line("synced", "every \(interval), \(TextLayout.grouped(commits)) commits since")
     }
-    if let log = statistics.log {
-      let ratio = Double(log.syncs) / Double(max(statistics.commits, 1))
-      text += line(
-        "log",
-        "\(ByteCount(bytes: log.fileBytes)), \(TextLayout.count(log.commits, "commit", "commits")) since the "
-          + "checkpoint \(log.checkpointAge.milliseconds / 1000) s ago, "
-          + "\((ratio * 100).rounded() / 100) syncs per commit")
-    }
+    text += statistics.log.map { line("log", description($0, statistics.commits)) } ?? ""
     text += line("entries", statistics.entries)
-    for (name, value) in parts(statistics) { text += line(name, value) }
-    var bytes = "\(ByteCount(bytes: statistics.bytes))"
-    if let budget = statistics.budget {
-      let share = TextLayout.percent(Double(statistics.bytes) / Double(max(budget, 1)))
-      bytes += " of \(ByteCount(bytes: budget)) (\(share))"
-    } else {
-      bytes += ", no budget"
-    }
-    text += line("bytes", bytes)
+    text += parts(statistics).map(line).joined()
+    text += line("bytes", bytes(statistics))
     text += line(
       "file",
       "\(ByteCount(bytes: statistics.fileBytes))"

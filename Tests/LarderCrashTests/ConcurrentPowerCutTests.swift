@@ -7,8 +7,8 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-/// What three processes did to one store at the same time: one was killed, one stopped for a time or killed,
-/// and one went on.
+/// The operations of three processes on one store at the same time: one was killed, one stopped for a time or
+/// killed, and one went on.
 private struct RecordedCompany {
   let events: [DiskEvent]
   let root: String
@@ -96,7 +96,7 @@ private struct RecordedCompany {
       })
   }
 
-  /// What is wrong with the commits that a recovered store has, or `nil`.
+  /// Returns the fault in the commits that a recovered store has, or `nil`.
   func complaint(_ found: [String], after cut: Int) -> String? {
     let lost = acknowledged(cut).subtracting(found)
     if !lost.isEmpty { return "\(lost) were acknowledged and are lost" }

@@ -136,13 +136,13 @@ final class CheckpointCoordinator: Sendable {
 
   /// Syncs everything committed before the call, and records it.
   ///
-  /// - Parameter anew: Whether to record the newest snapshot also if there is a record of it, which is without the
+  /// - Parameter again: Whether to record the newest snapshot also if there is a record of it, which is without the
   ///   place of a log that begins now.
-  func synchronize(_ generation: Generation, anew: Bool = false) throws {
+  func synchronize(_ generation: Generation, again: Bool = false) throws {
     let wanted = try minimumValidReadVersion(in: generation)
     try turn.withLock { _ in
       // The previous holder of the turn may have recorded it.
-      if generation.table.checkpointVersion >= wanted, !anew { return }
+      if generation.table.checkpointVersion >= wanted, !again { return }
       // Before the snapshot is taken: later commits belong to the next interval.
       let began = CheckpointCoordinator.now
       let (snapshot, page) = try newestSnapshot(in: generation)

@@ -122,3 +122,26 @@ extension Generation {
     try state.write(to: path + "/state")
   }
 }
+
+extension Generation {
+  /// Records in the table that this process changed the file. Same precondition as ``dataStatus``.
+  func recordChange() {
+    hasUnrecordedChange.store(false, ordering: .releasing)
+    guard let status = dataStatus else { return }
+    table.raiseDataChanged(to: status.changed)
+  }
+
+  /// The same after a commit. In a store that survives system crashes at most ten times a second, because
+  /// `FileSystem.extent(ofDescriptor:)` says what the time costs: a thread does the rest (`Checkpointer.swift`).
+  func recordCommit() {
+    if keeper != nil {
+      let now = Int64(Clocks.monotonicNanoseconds() / 1_000_000)
+      let age = now &- lastLook.load(ordering: .relaxed)
+      guard age < 0 || age >= 100 else {
+        return hasUnrecordedChange.store(true, ordering: .releasing)
+      }
+      lastLook.store(now, ordering: .relaxed)
+    }
+    recordChange()
+  }
+}

@@ -62,7 +62,7 @@ package final class Generation: Sendable {
   let layerCache = Mutex<(any AnyObject & Sendable)?>(nil)
   /// The time, in milliseconds, at which a write-map transaction last read the status of
   /// `data.mdb`.
-  private let lastLook = Atomic<Int64>(0)
+  let lastLook = Atomic<Int64>(0)
   /// Whether the time of the last change of `data.mdb` is not recorded.
   let hasUnrecordedChange = Atomic<Bool>(false)
 
@@ -260,27 +260,6 @@ package final class Generation: Sendable {
 
   /// Whether the file is longer than the table records. Same precondition as ``dataStatus``.
   var hasReservedMore: Bool { UInt64(environment.reservedBytes) > table.dataBytes }
-
-  /// Records in the table that this process changed the file. Same precondition as ``dataStatus``.
-  func recordChange() {
-    hasUnrecordedChange.store(false, ordering: .releasing)
-    guard let status = dataStatus else { return }
-    table.raiseDataChanged(to: status.changed)
-  }
-
-  /// The same after a commit. In a store that survives system crashes at most ten times a second, because
-  /// `FileSystem.extent(ofDescriptor:)` says what the time costs: a thread does the rest (`Checkpointer.swift`).
-  func recordCommit() {
-    if keeper != nil {
-      let now = Int64(Clocks.monotonicNanoseconds() / 1_000_000)
-      let age = now &- lastLook.load(ordering: .relaxed)
-      guard age < 0 || age >= 100 else {
-        return hasUnrecordedChange.store(true, ordering: .releasing)
-      }
-      lastLook.store(now, ordering: .relaxed)
-    }
-    recordChange()
-  }
 
   /// Whether the last transaction of this process used the write map. For tests in which no other
   /// thread or process writes.

@@ -40,7 +40,7 @@ extension Generation {
 
   /// Checks that an opening after a crash of the system now would find every commit that is on the disk.
   ///
-  /// - Returns: What is wrong, or `nil`.
+  /// - Returns: The fault, or `nil`.
   package func checkLog() throws -> String? {
     if log == nil || table.hasFailedSync { return nil }
     for _ in 0..<1000 {

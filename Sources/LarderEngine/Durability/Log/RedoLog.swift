@@ -54,7 +54,7 @@ final class RedoLog: Sendable {
     if syncsFirst, recorder.isComplete, table.logEnd(after: version &- 1) == nil {
       // A gap would be visible before it is on the disk.
       try beginChain(after: version &- 1, in: generation)
-      try generation.keeper?.synchronize(generation, anew: true)
+      try generation.keeper?.synchronize(generation, again: true)
     }
     if recorder.isComplete, let end = table.logEnd(after: version &- 1) {
       let size = LogRecord.size(ofChanges: recorder.bytes.count)

@@ -26,7 +26,8 @@ final class DurableContender: BenchmarkSubject {
     (self.name, self.data, self.write, self.read) = (name, data, write, read)
   }
 
-  static func objects(in directory: String, _ data: Dataset, loads: Bool) throws -> DurableContender {
+  static func objects(in directory: String, _ data: Dataset, loads: Bool) throws -> DurableContender
+  {
     let store = try ObjectStore(at: directory + "/objects")
     if loads { try store.save(zip(data.keys, data.values).map { Note(id: $0, body: $1) }) }
     return DurableContender("Larder, objects", data) {
@@ -36,7 +37,9 @@ final class DurableContender: BenchmarkSubject {
     }
   }
 
-  static func defaults(in directory: String, _ data: Dataset, loads: Bool) throws -> DurableContender {
+  static func defaults(in directory: String, _ data: Dataset, loads: Bool) throws
+    -> DurableContender
+  {
     let defaults = try Defaults(at: directory + "/defaults")
     if loads {
       let values = Dictionary(uniqueKeysWithValues: zip(data.keys, data.values.map { Data($0) }))

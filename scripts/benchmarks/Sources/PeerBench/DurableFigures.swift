@@ -34,7 +34,9 @@ struct DurableFigures {
       ("batch", batch),
       (
         "recovery",
-        { try DurableRecoveryFigure(directory: directory, isQuick: results.isQuick).measure(results) }
+        {
+          try DurableRecoveryFigure(directory: directory, isQuick: results.isQuick).measure(results)
+        }
       ),
     ]
   }

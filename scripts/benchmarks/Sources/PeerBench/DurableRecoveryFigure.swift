@@ -94,10 +94,12 @@ struct DurableRecoveryFigure {
   private static func logBytes(_ store: String) throws -> Int {
     let files = FileManager.default
     var sum = 0
-    for generation in try files.contentsOfDirectory(atPath: store) where generation.hasPrefix("g-") {
+    for generation in try files.contentsOfDirectory(atPath: store) where generation.hasPrefix("g-")
+    {
       let path = store + "/" + generation
       for name in try files.contentsOfDirectory(atPath: path) where name.hasPrefix("log-") {
-        let bytes = try Data(contentsOf: URL(fileURLWithPath: path + "/" + name), options: .alwaysMapped)
+        let bytes = try Data(
+          contentsOf: URL(fileURLWithPath: path + "/" + name), options: .alwaysMapped)
         sum += (bytes.lastIndex { $0 != 0 } ?? -1) + 1
       }
     }
