@@ -56,7 +56,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // recorded. After a system crash: the checkpoint is in both metas, is synced, is recorded again.
   // The redo log of a durable store: the record is written; its transaction is committed.
   // A process has the lock for syncing it. After a system crash: changes from the log are committed.
-  case logWritten, logCommitted, logSyncing, logReplayed
+  case logWritten, logCommitted, logSyncing, logSynced, logReplayed
   case syncBegun, beforeRecord, afterRecord, restoreWritten, restoreSynced, restoreRecorded
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
@@ -89,7 +89,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
     // The stamps or the commit are published, or no caller receives an error: nothing can fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
-      .restoreRecorded, .logWritten, .logCommitted, .logSyncing, .logReplayed,
+      .restoreRecorded, .logWritten, .logCommitted, .logSyncing, .logSynced, .logReplayed,
       .lockEntered, .lockQueued,
       .lockReleased,
       .incrementOffered, .incrementClaimed:

@@ -106,6 +106,8 @@ extension FaultPlan {
     public static let logCommitted = Point(.logCommitted)
     /// The process has the lock for syncing the log.
     public static let logSyncing = Point(.logSyncing)
+    /// In a `.durableStrict` store: the record of a transaction is on the disk, and the transaction not committed.
+    public static let logSynced = Point(.logSynced)
     /// After a system crash: a transaction with changes from the log is committed.
     public static let logReplayed = Point(.logReplayed)
 

@@ -66,8 +66,9 @@ extension Crashes {
   }()
 
   static let processPoints: [FaultPoint] = [
-    // Openers are killed there in `RedoLogPowerCutTests.swift`.
-    .logReplayed, .lockEntered, .lockQueued, .lockReleased, .incrementOffered, .incrementClaimed,
+    // Processes are killed there in `RedoLogPowerCutTests.swift` and `RedoLogStrictTests.swift`.
+    .logReplayed, .logSynced, .lockEntered, .lockQueued, .lockReleased, .incrementOffered,
+    .incrementClaimed,
   ]
 
   @Test func `The sweep injects a fault at every fault point`() {

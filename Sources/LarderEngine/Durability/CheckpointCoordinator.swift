@@ -136,17 +136,17 @@ final class CheckpointCoordinator: Sendable {
 
   /// Syncs everything committed before the call, and records it.
   ///
-  /// - Parameter again: Whether to record the newest snapshot also if there is a record of it, which is without the
-  ///   place of a log that begins now.
-  func synchronize(_ generation: Generation, again: Bool = false) throws {
+  /// - Parameter log: The place of a log that begins after the newest snapshot, which is recorded with it even if
+  ///   there is a record of it. The caller has the writer lock.
+  func synchronize(_ generation: Generation, beginning log: LogPosition? = nil) throws {
     let wanted = try minimumValidReadVersion(in: generation)
     try turn.withLock { _ in
       // The previous holder of the turn may have recorded it.
-      if generation.table.checkpointVersion >= wanted, !again { return }
+      if generation.table.checkpointVersion >= wanted, log == nil { return }
       // Before the snapshot is taken: later commits belong to the next interval.
       let began = CheckpointCoordinator.now
-      let (snapshot, page) = try newestSnapshot(in: generation)
-      try record(page, of: snapshot, in: generation, began: began)
+      let (snapshot, state) = try newestSnapshot(in: generation)
+      try record((state.meta, log ?? state.log), of: snapshot, in: generation, began: began)
       adopt(snapshot)
     }
   }

@@ -20,8 +20,8 @@ public struct LogStatus: Sendable, Hashable {
   public let unsyncedCommits: Int
   /// The time since the last checkpoint began.
   public let checkpointAge: Duration
-  /// The syncs of the log by all processes, since the store got its present files. Divided by
-  /// ``StoreStatistics/commits`` it tells how many commits share one.
+  /// The syncs of the log by all processes, since the store got its present files. ``StoreStatistics/commits``
+  /// divided by it is the number of commits that share one.
   public let syncs: Int
 }
 
@@ -45,27 +45,37 @@ extension Generation {
     if log == nil || table.hasFailedSync { return nil }
     for _ in 0..<1000 {
       let durable = table.durableVersion
-      guard
-        let record = try CheckpointFile.newest(
-          in: path, generation: number, storeID: meta.storeID)
-      else { return "the record of the last checkpoint is missing or damaged (`synced`)" }
-      let recorded = versionBase &+ record.transaction
-      if recorded >= durable { return nil }
-      if LogSegments.size(in: path) == 0 { return "the files of the log are missing" }
-      var reader = try LogReader(record, in: path)
-      while try reader.next() != nil {}
-      if reader.version > durable { return nil }
-      // The files of an older checkpoint are in use again.
-      if table.checkpointVersion <= recorded {
+      let record = try newestRecord
+      let recorded = versionBase &+ (record?.transaction ?? 0)
+      let hasFiles = LogSegments.size(in: path) > 0
+      var last = recorded
+      if recorded < durable, let record, hasFiles {
+        var reader = try LogReader(record, in: path)
+        while try reader.next() != nil {}
+        last = max(last, reader.version &- 1)
+      }
+      if last >= durable { return nil }
+      // The files of an older checkpoint are in use again, or a record was being written.
+      let again = try newestRecord
+      if again?.transaction == record?.transaction, again?.log == record?.log,
+        table.checkpointVersion <= recorded
+      {
+        if record == nil { return "the record of the last checkpoint is missing (`synced`)" }
+        if !hasFiles { return "the files of the log are missing" }
         return
-          "after commit \(max(reader.version, recorded + 1) - 1) the log is damaged: a crash of the system "
-          + "now would lose the commits up to \(durable). The next checkpoint ends that; to have one now, "
-          + "compact the store"
+          "after commit \(last) the log is damaged: a crash of the system now would lose the commits up to "
+          + "\(durable). The next checkpoint ends that; to have one now, compact the store"
       }
       OSThread.yield()
     }
     throw StoreError(
       .system, during: "verify", path: path,
       "The log changed while it was read. Try again when there is less to do.")
+  }
+
+  private var newestRecord: CheckpointRecord? {
+    get throws {
+      try CheckpointFile.newest(in: path, generation: number, storeID: meta.storeID)
+    }
   }
 }

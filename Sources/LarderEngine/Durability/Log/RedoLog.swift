@@ -4,6 +4,7 @@
 
 internal import LarderLMDB
 internal import LarderSystem
+internal import Synchronization
 
 // DURABLE COMMITS
 //
@@ -36,6 +37,8 @@ final class RedoLog: Sendable {
   let recorder: ChangeRecorder
   /// Whether records are on the disk before their transactions commit.
   private let syncsFirst: Bool
+  /// The transaction whose record this process has synced before its commit.
+  private let syncedVersion = Atomic<UInt64>(0)
 
   /// The changes of a larger transaction are not recorded: it is cheaper to sync its pages.
   static let recordLimit = 4 << 20
@@ -48,34 +51,56 @@ final class RedoLog: Sendable {
 
   // MARK: Writing
 
+  /// A place for a record, and the chain value before it.
+  private struct Place {
+    let segment: LogSegments.Segment
+    let offset: UInt64
+    let chain: UInt64
+  }
+
   /// Writes the record of a transaction (D1). The caller has the writer lock, and commits next.
   func append(_ version: UInt64, in generation: Generation) throws {
     let table = generation.table
-    if syncsFirst, recorder.isComplete, table.logEnd(after: version &- 1) == nil {
-      // A gap would be visible before it is on the disk.
-      try beginChain(after: version &- 1, in: generation)
-      try generation.keeper?.synchronize(generation, again: true)
+    guard recorder.isComplete,
+      let place = syncsFirst
+        ? try placeBeforeSync(version, in: generation) : try place(for: version, in: generation)
+    else {
+      // The next record is in a new chain, which begins after this transaction.
+      let segment = try beginChain(after: version, size: 0, in: generation)
+      table.logGap = version
+      return table.setLogEnd(segment.header.start, after: version)
     }
-    if recorder.isComplete, let end = table.logEnd(after: version &- 1) {
-      let size = LogRecord.size(ofChanges: recorder.bytes.count)
-      if let place = try place(for: size, version, at: end, in: generation) {
-        let (bytes, chain) = LogRecord.encoded(recorder.bytes, version: version, after: end.chain)
-        try place.segment.file.write(bytes, at: Int(place.offset))
-        fault(.logWritten)
-        table.setLogEnd(
-          LogPosition(
-            segment: place.segment.header.sequence, offset: place.offset + UInt64(size),
-            chain: chain), after: version)
-        if syncsFirst {
-          try synchronize(place.segment, before: version, in: generation)
-        } else if table.durableVersion == version &- 1 {
-          // A single writer: the disk works while LMDB commits. Several have one write for all.
-          place.segment.file.startWriting(at: Int(place.offset), count: size)
-        }
-        return
-      }
+    let (bytes, chain) = LogRecord.encoded(recorder.bytes, version: version, after: place.chain)
+    try place.segment.file.write(bytes, at: Int(place.offset))
+    fault(.logWritten)
+    table.setLogEnd(
+      LogPosition(
+        segment: place.segment.header.sequence, offset: place.offset + UInt64(bytes.count),
+        chain: chain), after: version)
+    if syncsFirst {
+      try synchronize(place.segment, before: version, in: generation)
+    } else if table.durableVersion == version &- 1 {
+      // A single writer: the disk works while LMDB commits. Several have one write for all.
+      place.segment.file.startWriting(at: Int(place.offset), count: bytes.count)
     }
-    try beginChain(after: version, in: generation)
+  }
+
+  /// Returns the place for a record whose transaction becomes visible after its sync: everything before it is on the
+  /// disk, and it is no gap.
+  private func placeBeforeSync(_ version: UInt64, in generation: Generation) throws -> Place {
+    let table = generation.table
+    // A killed writer may have replaced an older gap by its own, with the version of this transaction.
+    if min(table.logGap, version &- 1) > table.checkpointVersion {
+      try generation.keeper?.synchronize(generation)
+    }
+    if let place = try place(for: version, in: generation) { return place }
+    let size = LogRecord.size(ofChanges: recorder.bytes.count)
+    let segment = try beginChain(after: version &- 1, size: size, in: generation)
+    // In this order: a writer that finds the end of the log relies on its record.
+    try generation.keeper?.synchronize(generation, beginning: segment.header.start)
+    table.setLogEnd(segment.header.start, after: version &- 1)
+    return Place(
+      segment: segment, offset: UInt64(LogSegmentHeader.size), chain: segment.header.chain)
   }
 
   /// Syncs the record of a transaction before it commits.
@@ -92,47 +117,54 @@ final class RedoLog: Sendable {
           + "next write, the changes may be there afterwards. Check the disk.",
         errorNumber: error.errorNumber)
     }
-    generation.table.raiseDurable(to: version)
+    syncedVersion.store(version, ordering: .releasing)
+    fault(.logSynced)
   }
 
-  /// Makes a transaction a gap: a new chain begins after it.
-  private func beginChain(after version: UInt64, in generation: Generation) throws {
+  /// Begins a chain, whose first segment has room for a record of a size.
+  private func beginChain(
+    after version: UInt64, size: Int, in generation: Generation
+  ) throws -> LogSegments.Segment {
     let table = generation.table
-    if let end = table.logEnd(after: version &- 1), let last = try segments.segment(end.segment) {
+    let committed = table.writerVersion &- 1
+    if let end = table.logEnd(after: committed), let last = try segments.segment(end.segment) {
       try leave(last, at: end, in: generation)
     }
     let chain = UInt64.random(in: 1...UInt64.max)
-    var segment = try begin(after: version, chain: chain, size: 0, in: generation)
-    if segment == nil {
-      // Everything before this transaction is in a checkpoint by now. Without the end of the log, a successor
-      // of this transaction is a gap as well, and writes to none of the old segments.
-      table.setLogEnd(.none, after: version &- 1)
-      segment = try segments.begin(
-        version: version &+ 1, chain: chain, size: 0, after: table.logStart, needed: nil)
+    if let segment = try begin(after: version, chain: chain, size: size, in: generation) {
+      return segment
     }
-    guard let segment else {
+    // Everything before the running transaction is in a checkpoint by now. Without the end of the log, a successor
+    // of this transaction begins a chain as well, and writes to none of the old segments.
+    table.setLogEnd(.none, after: committed)
+    guard
+      let segment = try segments.begin(
+        version: version &+ 1, chain: chain, size: size, after: table.logStart, needed: nil)
+    else {
       throw StoreError(
         .storageFull, during: "write", path: generation.directory.path,
-        "There is no room for the redo log of the store, which needs a file of 16 kB. Free disk space."
-      )
+        "There is no room for the redo log of the store, which needs a file of "
+          + "\(max(size, 16_384) / 1024) kB. Free disk space.")
     }
-    table.logGap = version
-    table.setLogEnd(segment.header.start, after: version)
+    return segment
   }
 
-  /// Returns the segment and the offset for a record; in the next segment if it does not fit into this one.
+  /// Returns the place for a record; in the next segment if it does not fit into this one.
   ///
-  /// - Returns: `nil` if there is no room for another segment.
-  private func place(
-    for size: Int, _ version: UInt64, at end: LogPosition, in generation: Generation
-  ) throws -> (segment: LogSegments.Segment, offset: UInt64)? {
-    guard let segment = try segments.segment(end.segment) else { return nil }
-    if Int(end.offset) + size <= segment.size { return (segment, end.offset) }
+  /// - Returns: `nil` if the end of the log is not known, or there is no room for another segment.
+  private func place(for version: UInt64, in generation: Generation) throws -> Place? {
+    let size = LogRecord.size(ofChanges: recorder.bytes.count)
+    guard let end = generation.table.logEnd(after: version &- 1),
+      let segment = try segments.segment(end.segment)
+    else { return nil }
+    if Int(end.offset) + size <= segment.size {
+      return Place(segment: segment, offset: end.offset, chain: end.chain)
+    }
     guard
       let next = try begin(after: version &- 1, chain: end.chain, size: size, in: generation)
     else { return nil }
     try leave(segment, at: end, in: generation)
-    return (next, UInt64(LogSegmentHeader.size))
+    return Place(segment: next, offset: UInt64(LogSegmentHeader.size), chain: end.chain)
   }
 
   /// Ends the use of a segment: the next record is in another one.
@@ -191,6 +223,10 @@ final class RedoLog: Sendable {
   func waitUntilDurable(_ version: UInt64, in generation: Generation) throws {
     let table = generation.table
     table.raiseLogged(to: version)
+    // Not before the commit: a transaction that does not commit has the same version as its successor.
+    if syncsFirst, syncedVersion.load(ordering: .acquiring) == version {
+      table.raiseDurable(to: version)
+    }
     if table.durableVersion >= version { return }
     fault(.logCommitted)
     var since = Clocks.monotonicNanoseconds()
@@ -229,8 +265,6 @@ final class RedoLog: Sendable {
       try generation.keeper?.synchronize(generation)
     } else if let segment = try newestSegment(in: generation) {
       try synchronize(segment, in: generation)
-      // The system reports a failure once, perhaps to another process.
-      if table.hasFailedSync { throw unknown(generation) }
       table.raiseDurable(to: Mutant.durableAhead.isActive ? logged &+ 1 : logged)
     } else {
       try generation.keeper?.synchronize(generation)
@@ -262,6 +296,8 @@ final class RedoLog: Sendable {
       generation.table.noteFailedSync()
       throw unknown(generation, error.errno)
     }
+    // The system reports a failure once, perhaps to another process.
+    if generation.table.hasFailedSync { throw unknown(generation) }
   }
 
   private func unknown(_ generation: Generation, _ code: Int32? = nil) -> StoreError {
