@@ -68,12 +68,13 @@ final class CheckpointCoordinator: Sendable {
   /// Held from the beginning of a sync to its record: a process runs one sync at a time.
   private let turn = Mutex<Void>(())
 
-  /// This process's commits since its last sync, and the size of the file at that sync.
-  private let commits = Atomic<Int>(0)
+  /// The newest checkpoint at the last commit of this process, and the size of the file at the first commit after it.
+  private let seen = Atomic<UInt64>(0)
   private let sizeThen = Atomic<Int>(.max)
-  /// Whether to sync before the interval ends, to limit the number of pages that pins keep from
-  /// reuse.
-  let isUrgent = Atomic<Bool>(false)
+  /// Whether to sync before the interval ends, to limit the number of pages that pins keep from reuse; and the
+  /// checkpoint after which.
+  private let isUrgent = Atomic<Bool>(false)
+  private let urgentAfter = Atomic<UInt64>(0)
 
   // MARK: Writers
 
@@ -109,15 +110,26 @@ final class CheckpointCoordinator: Sendable {
 
   /// Counts a commit.
   ///
-  /// - Returns: Whether the unsynced commits have reached a limit for an early sync.
+  /// - Returns: Whether the thread has work now: an early sync, or, in a store with a log, the pin of this process to
+  ///   advance after a checkpoint of another one.
   func noteCommit(size: Int, in generation: Generation) -> Bool {
-    let count = commits.wrappingAdd(1, ordering: .relaxed).newValue
-    let then = sizeThen.load(ordering: .relaxed)
-    if then == .max { sizeThen.store(size, ordering: .relaxed) }
+    let recorded = generation.table.checkpointVersion
+    let isNew = seen.exchange(recorded, ordering: .relaxed) != recorded
+    if isNew { sizeThen.store(size, ordering: .relaxed) }
     guard
-      count >= generation.commitLimit || size &- then >= generation.growthLimit, then != .max
-    else { return false }
-    return !isUrgent.exchange(true, ordering: .acquiringAndReleasing)
+      generation.table.writerVersion &- recorded >= generation.commitLimit
+        || size &- sizeThen.load(ordering: .relaxed) >= generation.growthLimit
+    else { return isNew && generation.log != nil }
+    urgentAfter.store(recorded, ordering: .relaxed)
+    return !isUrgent.exchange(true, ordering: .acquiringAndReleasing) || isNew
+  }
+
+  /// Whether a limit for an early sync is reached, and no process has synced since.
+  func needsEarlySync(in generation: Generation) -> Bool {
+    guard isUrgent.load(ordering: .acquiring) else { return false }
+    if urgentAfter.load(ordering: .relaxed) == generation.table.checkpointVersion { return true }
+    isUrgent.store(false, ordering: .releasing)
+    return false
   }
 
   // MARK: Syncing
@@ -183,7 +195,6 @@ final class CheckpointCoordinator: Sendable {
       storeID: generation.meta.storeID, generation: generation.number,
       time: Clocks.wallMilliseconds(), dataBytes: UInt64(generation.dataSize),
       meta: state.meta, log: (state.log, generation.versionBase &+ snapshot.id &+ 1))
-    commits.store(0, ordering: .relaxed)
     sizeThen.store(generation.dataSize, ordering: .relaxed)
     isUrgent.store(false, ordering: .releasing)
     try fault(throwing: .syncBegun)
@@ -237,7 +248,8 @@ final class CheckpointCoordinator: Sendable {
     }
   }
 
-  /// Advances the pin after other processes have recorded a newer snapshot. Called periodically.
+  /// Advances the pin after other processes have recorded a newer snapshot. Called periodically, and in a store with a
+  /// log at the first commit after it.
   func advance(in generation: Generation) throws {
     try pins.withLock { pins in
       guard let held = pins.held, !pins.isClosed else { return }
@@ -245,7 +257,8 @@ final class CheckpointCoordinator: Sendable {
       if let next = pins.next, generation.versionBase &+ next.id <= recorded {
         pins.held = next
         pins.next = nil
-      } else if pins.next == nil, generation.versionBase &+ held.id < recorded {
+      }
+      if pins.next == nil, generation.versionBase &+ (pins.held ?? held).id < recorded {
         pins.next = try PinnedSnapshot(clearingReadersIn: generation)
       }
     }
@@ -279,7 +292,7 @@ extension Generation {
   fileprivate var growthLimit: Int { log == nil ? 32 << 20 : isSmall ? 256 << 10 : 8 << 20 }
   /// The number of commits that causes an early sync. No page that they replace is used again before it, so
   /// the file of a durable store has room for about 30 kB for each of twice as many.
-  fileprivate var commitLimit: Int { log == nil ? 8192 : isSmall ? 32 : 512 }
+  fileprivate var commitLimit: UInt64 { log == nil ? 8192 : isSmall ? 32 : 512 }
 }
 
 extension PinnedSnapshot {

@@ -68,10 +68,11 @@ extension StoreCore {
 
   /// Returns the nanoseconds until the next check of a process that has nothing to do for `wait`.
   ///
-  /// A process with a pin checks every second, independently of the interval: other processes sync
-  /// early after many writes, and the file grows until all pins have advanced to their records.
+  /// A process with a pin checks every second, four times in a store with a log, independently of the interval:
+  /// other processes sync early after many writes, and the file grows until all pins have advanced to their records.
   private func pause(_ wait: UInt64, in generation: Generation) -> UInt64 {
-    generation.keeper?.holdsPin == true ? min(wait, 1_000_000_000) : wait
+    guard generation.keeper?.holdsPin == true else { return wait }
+    return min(wait, generation.log == nil ? 1_000_000_000 : 250_000_000)
   }
 
   /// Syncs if commits of any process have waited for an interval.
@@ -108,7 +109,7 @@ extension StoreCore {
       // A time in the future comes from another clock. An early sync is harmless.
       let age = now &- table.syncedAt
       let isDue = now < table.syncedAt || age >= interval
-      guard isDue || keeper.isUrgent.load(ordering: .acquiring) else {
+      guard isDue || keeper.needsEarlySync(in: generation) else {
         return pause((interval - age) * 1_000_000, in: generation)
       }
       let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.syncer)
