@@ -132,7 +132,7 @@ struct StatCommand: ParsableCommand {
     let ratio = Double(log.syncs) / Double(max(commits, 1))
     return
       "\(ByteCount(bytes: log.fileBytes)), \(TextLayout.count(log.commits, "commit", "commits")) since the "
-      + "checkpoint \(log.checkpointAge.milliseconds / 1000) s ago, "
+      + "checkpoint \(log.checkpointAge.milliseconds) ms ago, "
       + "\((ratio * 100).rounded() / 100) syncs per commit"
   }
 

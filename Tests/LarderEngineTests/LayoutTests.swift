@@ -33,7 +33,7 @@ import Testing
     if durability == .cache { #expect(TestFiles.names(in: path) == ["v1"]) }
     #expect(TestFiles.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
     let inside =
-      ["data.mdb", "lock.mdb"] + (durability == .durable ? ["log-0"] : [])
+      ["data.mdb", "lock.mdb"] + ([.durable, .durableStrict].contains(durability) ? ["log-0"] : [])
       + ["presence", "shared.table", "state"] + (durability == .cache ? [] : ["synced"])
     #expect(TestFiles.names(in: generation) == inside)
     for made in [path, root, generation] { #expect(try TestFiles.mode(made) == 0o700, "\(made)") }
@@ -41,6 +41,15 @@ import Testing
       + inside.map({ "\(generation)/\($0)" })
     {
       #expect(try TestFiles.mode(file) == 0o600, "\(file)")
+    }
+    // Also the copy that a compaction makes.
+    try await store.compact()
+    let copied = TestFiles.names(in: root).filter { $0.hasPrefix("g-") }
+    #expect(copied.count >= 1 && copied != ["g-1"])
+    for generation in copied.map({ root + "/" + $0 }) {
+      for file in TestFiles.names(in: generation) {
+        #expect(try TestFiles.mode(generation + "/" + file) == 0o600, "\(file)")
+      }
     }
   }
 

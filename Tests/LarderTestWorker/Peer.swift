@@ -174,7 +174,7 @@ final class Peer {
       case "compute": cacheOptions.computeTimeout = .milliseconds(value)
       case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
-      case "strict": options.durability = .durableStrict
+      case "strict", "durableStrict": options.durability = .durableStrict
       case "relaxed": options.durability = .relaxed
       case "interval":
         options.syncInterval = .milliseconds(value)

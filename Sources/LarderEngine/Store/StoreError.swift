@@ -57,7 +57,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let unreadableEntry = Code(rawValue: "unreadableEntry")
     /// Another process holds the writer lock and did not release it in time.
     public static let writerStalled = Code(rawValue: "writerStalled")
-    /// A commit failed so late that only the next commit shows whether it took place.
+    /// It is not known whether a commit is there, or stays there after a crash of the system. Read what it changes
+    /// before you repeat it: a repetition may make the change twice.
     public static let outcomeUnknown = Code(rawValue: "outcomeUnknown")
     /// The handle was closed.
     public static let closed = Code(rawValue: "closed")
