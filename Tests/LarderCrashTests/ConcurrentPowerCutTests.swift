@@ -52,7 +52,8 @@ private struct RecordedCompany {
       environment: boot.environment.merging(mutant.map { ["LARDER_MUTANT": $0] } ?? [:]) { $1 })
     let status = try shell.wait()
     guard status.isSuccess else {
-      throw CrashHarness.UnexpectedOutcome(description: "The recording failed: \(status)")
+      throw CrashHarness.UnexpectedOutcome(
+        description: "The recording failed: \(status), \(shell.standardErrorText)")
     }
     for name in ["a", "b", "c"] {
       let answers = String(

@@ -145,7 +145,7 @@ struct DurableFigures {
     // Not the values of an earlier run: an object that has not changed is not written.
     let shift = Int.random(in: 0..<keys)
     while bench_now() < end {
-      try subject.set([order[next % keys]], shift: shift + next, &times)
+      try subject.set([order[next % keys]], shift: shift + next + next / keys, &times)
       next += 1
     }
     Child.say(times.map(String.init).joined(separator: " "))
