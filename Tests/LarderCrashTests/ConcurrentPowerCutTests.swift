@@ -16,7 +16,24 @@ private struct RecordedCompany {
   /// The commits in their order.
   let history: [String]
 
-  init(_ seed: Seed, durability: String, in scratch: Scratch, mutant: String?) throws {
+  /// strace or the shell has failed.
+  private struct Failure: Error, CustomStringConvertible { let description: String }
+
+  /// Records processes; again if strace fails, which shows nothing of the store.
+  static func record(
+    _ seed: Seed, durability: String, in scratch: Scratch, mutant: String? = nil
+  ) throws -> RecordedCompany {
+    for _ in 0..<2 {
+      do {
+        return try RecordedCompany(seed, durability: durability, in: scratch, mutant: mutant)
+      } catch let failure as Failure {
+        Sweep.report("\(failure)")
+      }
+    }
+    return try RecordedCompany(seed, durability: durability, in: scratch, mutant: mutant)
+  }
+
+  private init(_ seed: Seed, durability: String, in scratch: Scratch, mutant: String?) throws {
     var random = seed.generator()
     root = scratch.appending("company")
     TestFiles.removeAll(root)
@@ -52,8 +69,7 @@ private struct RecordedCompany {
       environment: boot.environment.merging(mutant.map { ["LARDER_MUTANT": $0] } ?? [:]) { $1 })
     let status = try shell.wait()
     guard status.isSuccess else {
-      throw CrashHarness.UnexpectedOutcome(
-        description: "The recording failed: \(status), \(shell.standardErrorText)")
+      throw Failure(description: "The recording failed: \(status), \(shell.standardErrorText)")
     }
     for name in ["a", "b", "c"] {
       let answers = String(
@@ -180,7 +196,7 @@ extension Crashes {
     var (images, partial) = (0, 0)
     for round in 0..<(Sweep.isFull ? 10 : 4) {
       let trial = seed.derived(UInt64(round))
-      let company = try RecordedCompany(trial, durability: durability, in: scratch, mutant: nil)
+      let company = try RecordedCompany.record(trial, durability: durability, in: scratch)
       let outcome = try Self.cut(
         company, durability, count: Sweep.isFull ? 200 : 50, seed: trial, in: scratch)
       #expect(outcome.violations == [], "\(outcome.violations.count) of \(outcome.images)")
@@ -203,7 +219,8 @@ extension Crashes {
     var (images, found) = (0, 0)
     for round in 0..<8 where found == 0 {
       let trial = seed.derived(UInt64(round))
-      let company = try RecordedCompany(trial, durability: "durable", in: scratch, mutant: mutant)
+      let company = try RecordedCompany.record(
+        trial, durability: "durable", in: scratch, mutant: mutant)
       let outcome = try Self.cut(company, "durable", count: 80, seed: trial, in: scratch)
       (images, found) = (images + outcome.images, found + outcome.violations.count)
     }
