@@ -284,8 +284,8 @@ package final class EnvironmentHandle: Sendable {
       throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither in use nor free)")
     }
     try check(status, "mdb_env_copy2")
-    // LMDB creates it for all users that the umask permits.
-    try check(unsafe chmod(directory + "/data.mdb", 0o600) == 0 ? 0 : errno, "chmod")
+    // LMDB creates it for all users that the umask permits. A file system without modes refuses the call.
+    _ = unsafe chmod(directory + "/data.mdb", 0o600)
   }
 
   // MARK: Readers

@@ -50,6 +50,7 @@ import Testing
       #expect(try again.bytes(forKey: key) == expected)
     }
     for key in 400..<420 { #expect(try again.bytes(forKey: key) == [UInt8(key % 250)]) }
+    #expect(try again.statistics().log?.unsyncedCommits == 0)
     #expect(try again.verify() == [])
     try again.setBytes([7], forKey: 0)
     #expect(try again.core.generation().table.lastStamped > newest)

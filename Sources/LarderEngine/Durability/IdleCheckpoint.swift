@@ -131,8 +131,8 @@ extension Generation {
     table.raiseDataChanged(to: status.changed)
   }
 
-  /// The same after a commit. In a store that survives system crashes at most ten times a second, because
-  /// `FileSystem.extent(ofDescriptor:)` says what the time costs: a thread does the rest (`Checkpointer.swift`).
+  /// Records a commit of this process; in a store that survives system crashes at most ten times a second, for the
+  /// cost that `FileSystem.extent(ofDescriptor:)` describes. The thread of the checkpoints records the last one.
   func recordCommit() {
     if keeper != nil {
       let now = Int64(Clocks.monotonicNanoseconds() / 1_000_000)

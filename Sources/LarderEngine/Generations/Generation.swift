@@ -60,8 +60,8 @@ package final class Generation: Sendable {
   let books = Mutex<CachedTotals?>(nil)
   /// An object that the layer above caches; see ``layer(_:)``.
   let layerCache = Mutex<(any AnyObject & Sendable)?>(nil)
-  /// The time, in milliseconds, at which a write-map transaction last read the status of
-  /// `data.mdb`.
+  /// The time, in milliseconds, at which a transaction last read the status of `data.mdb` (write map), or the time
+  /// of its last change (stores that survive system crashes).
   let lastLook = Atomic<Int64>(0)
   /// Whether the time of the last change of `data.mdb` is not recorded.
   let hasUnrecordedChange = Atomic<Bool>(false)

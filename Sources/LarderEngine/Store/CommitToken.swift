@@ -81,7 +81,8 @@ extension SharedStore {
   /// Waits until a commit is on the disk: it survives a crash of the machine from then on.
   ///
   /// In a `.durable` store a commit is when its writer's call returns; other processes may see it earlier, by up
-  /// to one sync. In a `.durableStrict` store it is when it can be read. In a `.relaxed` store the call syncs, unless another process has done so since the commit.
+  /// to one sync. In a `.durableStrict` store it is when it can be read, but for transactions with more than 4 MB of
+  /// changes. In a `.relaxed` store the call syncs, unless another process has done so since the commit.
   ///
   /// - Parameter token: A token of this store.
   /// - Throws: ``StoreError``, with ``StoreError/Code/invalidOption`` for a `.cache`, which begins empty

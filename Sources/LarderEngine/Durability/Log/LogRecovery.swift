@@ -31,7 +31,8 @@ struct LogReader {
   mutating func next() throws(SystemError) -> [UInt8]? {
     if position.segment == 0 { return nil }
     if let changes = try read() { return changes }
-    // It may be the first one of the next segment, the newest with its place: others are those of writers that were killed before they committed.
+    // It may be the first one of the next segment, the newest with its place: others are those of writers that were
+    // killed before they committed.
     let next = segments.filter {
       $0.header.sequence > position.segment && $0.header.version == version
         && $0.header.chain == position.chain

@@ -30,10 +30,12 @@ extension Generation {
   func logStatus(newest: UInt64) -> LogStatus? {
     guard log != nil else { return nil }
     let now = Clocks.monotonicNanoseconds() / 1_000_000
+    // A new table, after a start of the system, has the checkpoint only.
+    let durable = max(table.durableVersion, table.checkpointVersion)
     return LogStatus(
       fileBytes: LogSegments.size(in: path),
       commits: Int(clamping: newest &- min(table.checkpointVersion, newest)),
-      unsyncedCommits: Int(clamping: newest &- min(table.durableVersion, newest)),
+      unsyncedCommits: Int(clamping: newest &- min(durable, newest)),
       checkpointAge: .milliseconds(now &- min(table.syncedAt, now)),
       syncs: Int(clamping: table.total(.logSyncs)))
   }

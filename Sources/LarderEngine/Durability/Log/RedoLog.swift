@@ -23,7 +23,8 @@ internal import Synchronization
 //
 // After a system crash an opener restores the last checkpoint, and then makes the changes of the records again
 // (`LogRecovery.swift`). A record whose writer was killed between D1 and D2 is replaced by the next writer, which
-// has the same commit version, or erased, if that writes to another segment. If the system crashes before that, the transaction is made nevertheless.
+// has the same commit version, or erased, if that writes to another segment. If the system crashes before that,
+// the transaction is made nevertheless.
 //
 // In a `.durableStrict` store the log is synced between D1 and D2, so that other processes see only what is on the
 // disk, and D3 has nothing to wait for.
