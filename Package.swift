@@ -215,7 +215,7 @@ let package = Package(
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
     .testTarget(
       name: "LarderEngineTests",
-      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"]),
+      dependencies: ["Larder", "LarderCoding", "LarderEngine", "LarderSystem", "LarderTesting"]),
     .testTarget(
       name: "LarderCacheTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(

@@ -68,8 +68,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // Locks: a process has the ticket of a slot; its request is listed and not granted; it has
   // released a lock that is granted to no other request yet.
   case lockEntered, lockQueued, lockReleased
-  // Increments: one is offered to the process that writes; a writer has claimed one.
-  case incrementOffered, incrementClaimed
+  // Combined writes: one is offered to the process that writes; a writer has claimed some.
+  case writeOffered, offersClaimed
 
   /// Whether the step can fail here: a caller receives the error, and no effect of the step is
   /// visible yet.
@@ -92,7 +92,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
       .restoreRecorded, .logWritten, .logCommitted, .logSyncing, .logSynced, .logReplayed,
       .lockEntered, .lockQueued,
       .lockReleased,
-      .incrementOffered, .incrementClaimed:
+      .writeOffered, .offersClaimed:
       false
     }
   }

@@ -168,8 +168,10 @@ package struct WriterTicket: Sendable {
   }
 
   /// Releases the ticket, if the caller holds it.
+  ///
+  /// - Parameter wakingAll: Whether all waiters have a reason to look.
   @inline(__always)
-  package func release(as number: Int) {
+  package func release(as number: Int, wakingAll: Bool = false) {
     var found = unsafe word.pointee.load(ordering: .relaxed)
     guard found & Self.holderMask == Self.value(of: number) else { return }
     // Waiters may count themselves in between.
@@ -178,7 +180,7 @@ package struct WriterTicket: Sendable {
       let (isDone, newest) = unsafe word.pointee.compareExchange(
         expected: found, desired: left, ordering: .acquiringAndReleasing)
       if isDone {
-        if left != 0 {
+        if left != 0 || wakingAll {
           unsafe Futex.wakeAll(word)
         } else if found & Self.awaited != 0 {
           unsafe Futex.wakeOne(word)

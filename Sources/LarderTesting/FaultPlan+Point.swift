@@ -138,10 +138,10 @@ extension FaultPlan {
 
     // MARK: Increments
 
-    /// The process has offered an increment to the process that writes.
-    public static let incrementOffered = Point(.incrementOffered)
-    /// A writer has claimed the increments that other processes offer, and executed none yet.
-    public static let incrementClaimed = Point(.incrementClaimed)
+    /// The process has offered a write to the process that writes.
+    public static let writeOffered = Point(.writeOffered)
+    /// A writer has claimed the writes that other processes offer, and executed none yet.
+    public static let offersClaimed = Point(.offersClaimed)
 
     // MARK: Objects, within a transaction
 

@@ -67,8 +67,8 @@ extension Crashes {
 
   static let processPoints: [FaultPoint] = [
     // Processes are killed there in `RedoLogPowerCutTests.swift` and `RedoLogStrictTests.swift`.
-    .logReplayed, .logSynced, .lockEntered, .lockQueued, .lockReleased, .incrementOffered,
-    .incrementClaimed,
+    .logReplayed, .logSynced, .lockEntered, .lockQueued, .lockReleased, .writeOffered,
+    .offersClaimed,
   ]
 
   @Test func `The sweep injects a fault at every fault point`() {

@@ -35,14 +35,17 @@ extension Processes {
     #expect(try ground.store.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
-  func `Histories of changes by killed and restarted processes are linearizable`() throws {
-    let ground = try StoreFixture()
+  @Test(.timeLimit(.minutes(15)), arguments: [Durability.cache, .durable])
+  func `Histories of changes by killed and restarted processes are linearizable`(
+    durability: Durability
+  ) throws {
+    // Those of a durable store execute puts for each other.
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     let histories = ground.directory.appending("histories")
     try TestFiles.makeDirectory(histories)
     let cache = PersistentCache<Int, UInt64>(storage: ground.store, namespace: "registers")
     for round in 0..<6 {
-      let peers = try (0..<3).map { _ in try ground.peer() }
+      let peers = try (0..<3).map { _ in try ground.peer("\(durability)") }
       for peer in peers { try peer.send("exchange \(histories)") }
       try eventually("every process has changed something") {
         try HistoryLog.operations(in: histories).count > 600 * (round + 1)

@@ -19,7 +19,8 @@ import Testing
 // with an offered increment, with claimed ones of others, and between the steps of a commit. They log each
 // increment in mapped files. The oracle: no number is received twice, none is above the last one, and the
 // counter is above the number of ended increments by at most the number of those in progress when their
-// process was killed.
+// process was killed. Those of a durable store execute puts for each other as well: there the oracle is a
+// search for an order of all operations.
 
 /// Four processes that increment a counter and are killed.
 private struct IncrementStorm {
@@ -94,7 +95,7 @@ private struct IncrementStorm {
 extension Processes {
   private static let everywhere =
     [
-      "incrementOffered", "incrementClaimed", "beforeStamps", "afterStamps", "beforeCommit",
+      "writeOffered", "offersClaimed", "beforeStamps", "afterStamps", "beforeCommit",
       "afterCommit", "beforeWake",
     ].map { "\($0):kill%0.01" }.joined(separator: ",")
 
@@ -127,5 +128,33 @@ extension Processes {
     } while outcome.isSound && rounds < 30
     print("storm of \(mutant): \(outcome) after \(rounds) rounds")
     #expect(!outcome.isSound)
+  }
+
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  func `Histories of a durable store are linearizable if writers are killed with writes of others`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions(durability: .durable))
+    let histories = ground.directory.appending("histories")
+    try TestFiles.makeDirectory(histories)
+    func start() throws -> ChildProcess {
+      let peer = try ground.peer("durable", environment: ["LARDER_FAULTS": Self.everywhere])
+      try peer.send("exchange \(histories)")
+      return peer
+    }
+    var peers = try (0..<4).map { _ in try start() }
+    for _ in 0..<30 {
+      try eventually("a process has ended") { peers.contains { $0.exitStatus != nil } }
+      let victim = try #require(peers.firstIndex { $0.exitStatus != nil })
+      #expect(try peers[victim].wait() == .signalled(SIGKILL))
+      peers[victim] = try start()
+    }
+    for peer in peers { peer.kill() }
+    let cache = PersistentCache<Int, UInt64>(storage: ground.store, namespace: "registers")
+    for key in 0..<6 { _ = try cache.value(forKey: key) }
+    let operations = try HistoryLog.operations(in: histories)
+    print("\(operations.count) operations of killed processes")
+    #expect(Linearizability.violations(searching: operations) == [])
+    #expect(try ground.store.verify() == [])
   }
 }

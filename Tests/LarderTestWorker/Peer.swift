@@ -173,6 +173,7 @@ final class Peer {
       case "timeout": options.writeTimeout = .milliseconds(value)
       case "compute": cacheOptions.computeTimeout = .milliseconds(value)
       case "wait": options.openTimeout = .milliseconds(value)
+      case "cache": options.durability = .cache
       case "durable": options.durability = .durable
       case "strict", "durableStrict": options.durability = .durableStrict
       case "relaxed": options.durability = .relaxed

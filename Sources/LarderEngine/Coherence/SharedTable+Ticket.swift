@@ -10,7 +10,9 @@ extension SharedTable {
 
   /// Releases the ticket if this process holds it.
   @inline(__always)
-  func releaseTicket(process: Int) { ticket.release(as: process) }
+  func releaseTicket(process: Int, wakingAll: Bool = false) {
+    ticket.release(as: process, wakingAll: wakingAll)
+  }
 
   /// The process slot of the ticket's holder; `nil` when the ticket is free. A slot that does not
   /// exist, of a damaged word, counts as one of a process that was killed.

@@ -15,7 +15,7 @@
 // would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   7
+//        8  version         u64   8
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
 //       40  use words       u64   power of two
@@ -36,6 +36,7 @@
 //      280  last stamped    u64   commit version of the last transaction that stored its stamps
 //      296  ticket          u32   process slot + 1 of the process that may request LMDB's writer
 //                               lock; 0: free; the highest bit: other processes wait for it
+//      300  combined        u32   the number of offers that the last transaction has claimed
 //      304  log gap         u64   durable store: commit version of the newest transaction without a record in the
 //                               redo log (`RedoLog.swift`)
 //      312  log start       u64   sequence number of the segment in which recovery begins
@@ -78,8 +79,8 @@
 //           small queue     2^n/2 u64   entries in the order of their admission
 //           main queue      2^n/2 u64   entries that were used again
 //           ghosts          2^n/2 u32   evicted entries
-//           coordination    64 kB       increments that processes offer to the one that writes
-//                                       (`SharedTable+Increments.swift`)
+//           coordination    128 kB      writes that processes offer to the one that writes
+//                                       (`SharedTable+Offers.swift`)
 //           remote          64 kB       links to remote servers (`SharedTable+Remote.swift`)
 //           samples         64 kB       the sampled uses: a ring of words, after its head, its tail and
 //                                       the end of sampling
@@ -108,7 +109,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 7
+  package static let version: UInt64 = 8
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -131,6 +132,7 @@ package enum SharedTableLayout {
   package static let writerStart = 272
   package static let lastStamped = 280
   package static let ticket = 296
+  package static let combined = 300
   package static let logGap = 304
   package static let logStart = 312
   @inlinable package static var clock: Int { 320 }
@@ -251,7 +253,7 @@ package struct SharedTableShape: Sendable, Hashable {
   /// The offset of the region for locks and counters in bytes.
   package var coordination: Int { ghosts + queueSlots * 4 }
   /// The offset of the region for links to remote servers in bytes.
-  package var remote: Int { coordination + reservedSize }
+  package var remote: Int { coordination + 2 * reservedSize }
   /// The offset of the region for samples in bytes.
   package var samples: Int { remote + reservedSize }
   /// The number of samples that the ring has room for.

@@ -13,39 +13,60 @@ extension StoreCore {
   /// The caller holds the process writer lock of the generation, and releases the ticket after its
   /// transaction has ended.
   ///
+  /// - Parameter offering: A request that another writer may execute meanwhile.
   /// - Throws: ``StoreError/Code/writerStalled`` if ``leaderDeadline`` passes first;
-  ///   `EngineSignal.generationChanged` if the generation is closed or fenced first.
+  ///   `EngineSignal.generationChanged` if the generation is closed or fenced first; `OfferExecuted`.
   @inline(__always)
-  func takeTicket(in generation: Generation) throws {
+  func takeTicket(in generation: Generation, offering: Offering? = nil) throws {
     let isTaken = generation.table.ticket.tryTake(as: generation.process)
     if isTaken, generation.environment.writerThread == nil { return }
+    if let offering, !isTaken { return try waitForTicket(in: generation, offering: offering) }
     try waitForTicket(in: generation, isHeld: isTaken)
   }
 
-  @inline(never)
-  private func waitForTicket(in generation: Generation, isHeld: Bool) throws {
+  /// The time at which the leader stops waiting for the ticket.
+  var ticketDeadline: UInt64 {
     let limit = leaderDeadline.load(ordering: .relaxed)
-    let deadline = limit == 0 ? Clocks.deadline(after: options.writeTimeout) : limit
-    guard let monitors else { return try waitForTicket(in: generation, isHeld, until: deadline) }
-    try monitors.waitingForWriter(writer(in: generation)) {
-      try waitForTicket(in: generation, isHeld, until: deadline)
+    return limit == 0 ? Clocks.deadline(after: options.writeTimeout) : limit
+  }
+
+  @inline(never)
+  func waitForTicket(in generation: Generation, isHeld: Bool) throws {
+    func wait() throws {
+      if try !waitForTicket(in: generation, isHeld, until: ticketDeadline) {
+        throw writerStalled(by: writer(in: generation))
+      }
+    }
+    guard let monitors else { return try wait() }
+    try monitors.waitingForWriter(writer(in: generation)) { try wait() }
+  }
+
+  /// Waits for the ticket while a request is offered, or claimed.
+  ///
+  /// - Returns: `false` if the deadline passed.
+  /// - Throws: `OfferExecuted` if the request was executed; otherwise as `takeTicket`.
+  func waitForTicket(
+    in generation: Generation, _ offering: Offering, until deadline: UInt64
+  ) throws -> Bool {
+    try waitForTicket(in: generation, false, until: deadline) {
+      try requireUnexecuted(in: generation)
     }
   }
 
   private func waitForTicket(
-    in generation: Generation, _ isHeld: Bool, until deadline: UInt64
-  ) throws {
+    in generation: Generation, _ isHeld: Bool, until deadline: UInt64, check: () throws -> Void = {}
+  ) throws -> Bool {
     let (table, process) = (generation.table, generation.process)
     // The turn is this thread's: what the word says of this process is its own.
-    let isTaken = try table.ticket.wait(
+    return try table.ticket.wait(
       as: process, isHeld: isHeld || table.ticketHolder == process, until: deadline,
       isAlive: { $0 != process && generation.isPresent(process: $0) },
       isLockFree: { generation.environment.writerThread == nil },
       proceed: {
         if isShuttingDown.load(ordering: .acquiring) { throw StoreError.closed("write") }
+        try check()
         if generation.isClosing || table.isFenced { throw EngineSignal.generationChanged }
       })
-    if !isTaken { throw writerStalled(by: writer(in: generation)) }
   }
 
   /// The time that is left until a deadline; zero when it is over.

@@ -122,6 +122,12 @@ package struct EntryContent: Sendable {
 
   var tagCount: Int { tags.count + keptTags.count }
 
+  /// Whether codec, payload and expiration are all of it.
+  var isPlain: Bool {
+    lifetime == 0 && kept == 0 && computeTime == 0 && tagCount == 0 && !isPinned && !isAbsent
+      && remoteVersion == 0
+  }
+
   /// The bytes that the entry counts against the budget in addition to key and payload.
   @inline(__always)
   package var overhead: Int {

@@ -36,29 +36,47 @@ extension StoreCore {
     var hasOffers = false
     func commit(withOffers: Bool) throws -> BatchResult? {
       try withGeneration { generation in
-        if batch == nil, try offerIncrement(in: generation) { return nil }
-        return try transact(in: generation) { transaction in
-          // Requests are taken only once the writer lock is held. So later requests join the batch,
-          // and a request that waits for a stopped writer can still be withdrawn.
-          let requests = batch ?? queue.state.withLock { WriteQueue.takeBatch(&$0) }
-          batch = requests
-          monitors?.note(requests)
-          limitRoom(of: &transaction)
-          // Those for the counter of an own increment are one change with it. Others are claimed as late as
-          // possible: their owners wait for the whole batch.
-          if withOffers, requests.contains(where: \.isIncrement) {
-            hasOffers = transaction.claimOffers()
-          }
-          let results = try apply(requests, to: &transaction)
-          // Some came in the meantime.
-          if withOffers, transaction.claimOffers() { hasOffers = true }
-          if hasOffers { try transaction.executeOffers() }
-          return BatchResult(results, of: requests, in: transaction)
-        }.result
+        let offering = batch == nil ? takeOffering(in: generation) : nil
+        defer { if let offering { requeue(offering) } }
+        do {
+          return try transact(in: generation, offering: offering) { transaction in
+            if let offering {
+              if offering.isClaimed { try requireUnexecuted(in: generation) }
+              requeue(offering)
+            }
+            // Requests are taken only once the writer lock is held. So later requests join the batch,
+            // and a request that waits for a stopped writer can still be withdrawn.
+            let requests = batch ?? queue.state.withLock { WriteQueue.takeBatch(&$0) }
+            batch = requests
+            monitors?.note(requests)
+            limitRoom(of: &transaction)
+            // Those for the counter of an own increment are one change with it. Others are claimed as late as
+            // possible: their owners wait for the whole batch.
+            if withOffers, requests.contains(where: \.isIncrement) {
+              hasOffers = transaction.claimOffers()
+            }
+            let results = try apply(requests, to: &transaction)
+            if withOffers {
+              if generation.log != nil { awaitOffers(in: generation) }
+              // Some came in the meantime.
+              if transaction.claimOffers() { hasOffers = true }
+            }
+            generation.table.combined = transaction.offers.count
+            if hasOffers { try transaction.executeOffers() }
+            return BatchResult(results, of: requests, in: transaction)
+          }.result
+        } catch let done as OfferExecuted {
+          try complete(offering!, done, in: generation)
+          return nil
+        } catch let error as StoreError where error.code == .outcomeUnknown {
+          guard let offering, offering.isClaimed, batch == nil else { throw error }
+          finish(offering, .failed(error))
+          return nil
+        }
       }
     }
     do { return try commit(withOffers: true) } catch {
-      // The error may be that of another process's increment.
+      // The error may be that of another process's write.
       guard hasOffers, StoreError(wrapping: error, during: "write").code != .outcomeUnknown else {
         throw error
       }
@@ -210,15 +228,9 @@ extension StoreCore {
     notifyCallers(batch)
   }
 
-  /// Completes a request that is not in the queue and that another process has executed.
-  func complete(_ record: WriteRequest, _ result: WriteRequest.Result) {
-    record.finish(result)
-    notifyCallers([record])
-  }
-
   /// Removes the requests from the queue and notifies their callers. Each request has its result
   /// already, so a reader that still finds one in the queue reads that result.
-  private func notifyCallers(_ batch: [WriteRequest]) {
+  func notifyCallers(_ batch: [WriteRequest]) {
     queue.release(batch)
     for record in batch {
       record.waiter.withLock { $0.event?.set() }

@@ -44,20 +44,27 @@ internal import Synchronization
 extension StoreCore {
   /// Runs one write transaction in a generation. One thread runs it from begin to end.
   ///
+  /// - Parameter offering: A request of `body` that another process may execute before.
   /// - Returns: The result of `body` and the commit version of the transaction.
-  /// - Throws: Errors of `body`; `EngineSignal.generationChanged` if the generation is fenced or
+  /// - Throws: `OfferExecuted`; errors of `body`; `EngineSignal.generationChanged` if the generation is fenced or
   ///   closed; ``StoreError/Code/writerStalled`` if the leader's time limit passes; `LMDBError` if
   ///   LMDB fails.
   package func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64) {
-    guard let monitors else { return try runTransaction(in: generation, body) }
-    return try monitors.runCommit { try runTransaction(in: generation, body) }
+    try transact(in: generation, offering: nil, body)
+  }
+
+  func transact<R>(
+    in generation: Generation, offering: Offering?, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, commitVersion: UInt64) {
+    guard let monitors else { return try runTransaction(in: generation, offering, body) }
+    return try monitors.runCommit { try runTransaction(in: generation, offering, body) }
   }
 
   @inline(__always)
   private func runTransaction<R>(
-    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+    in generation: Generation, _ offering: Offering?, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64) {
     if generation.keeper != nil, generation.table.hasFailedSync {
       // After a failed sync the contents of the disk are unknown: copy everything to new files.
@@ -67,7 +74,7 @@ extension StoreCore {
     guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
     defer { generation.releaseProcessWriterLock() }
     if generation.isClosing { throw EngineSignal.generationChanged }
-    let done = try runLocked(in: generation, body)
+    let done = try runLocked(in: generation, offering, body)
     // Other processes write meanwhile.
     if done.isCommitted { try waitUntilDurable(done.commitVersion, in: generation) }
     return (done.result, done.commitVersion)
@@ -78,9 +85,9 @@ extension StoreCore {
 
   @inline(__always)
   private func runLocked<R>(
-    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+    in generation: Generation, _ offering: Offering?, _ body: (inout StoreTransaction) throws -> R
   ) throws -> Done<R> {
-    try takeTicket(in: generation)
+    try takeTicket(in: generation, offering: offering)
     generation.table.beginWriting(process: generation.process)
     defer {
       generation.table.endWriting(process: generation.process)
@@ -278,10 +285,10 @@ extension StoreCore {
   ) throws {
     let table = generation.table
     table.publishRemovals(of: remaining.commitVersion)
-    table.settleOffers(commitVersion: remaining.commitVersion, isEnd: true)  // O3
+    let hasSettled = table.settleOffers(commitVersion: remaining.commitVersion, isEnd: true)  // O3
     // LMDB's lock is free: the next writer does not wait for the rest.
     table.countCommitTime(process: generation.process)
-    table.releaseTicket(process: generation.process)
+    table.releaseTicket(process: generation.process, wakingAll: hasSettled)
     // Stored now and not with the next commit, so that a truncation after this commit is detected.
     if checksFileStatus || generation.hasReservedMore, let size = generation.dataExtent?.size {
       table.raiseDataBytes(to: UInt64(size))

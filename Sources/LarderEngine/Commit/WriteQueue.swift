@@ -68,11 +68,10 @@ final class WriteQueue: Sendable {
       return true
     }
 
-    /// Removes and returns the first request, if it is an increment and the only request.
-    mutating func takeSoleIncrement() -> WriteRequest? {
-      guard count == 1, let head, !head.isWriteBehind, case .increment = head.kind else {
-        return nil
-      }
+    /// Removes and returns the first request, if its caller waits, it is the only one, and it satisfies a
+    /// condition.
+    mutating func takeSole(where isWanted: (WriteRequest) -> Bool) -> WriteRequest? {
+      guard count == 1, let head, !head.isWriteBehind, isWanted(head) else { return nil }
       _ = removeHead(head)
       return head
     }

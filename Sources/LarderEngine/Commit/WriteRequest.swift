@@ -24,7 +24,7 @@ package final class WriteRequest: Sendable {
     /// the size of the value that it stores, as far as it is known.
     case alter(bytes: Int, @Sendable (inout StoreTransaction) throws -> Bool)
     /// Adds a number to the integer of the key, and sets the outcome or an error of the decision. Another
-    /// process may execute it.
+    /// process may execute it (`StoreCore+Offers.swift`).
     case increment(CounterIncrement, CounterIncrement.Box)
     /// Completes after every request that was queued earlier.
     case barrier
@@ -111,6 +111,13 @@ package final class WriteRequest: Sendable {
   }
 
   var isIncrement: Bool { if case .increment = kind { true } else { false } }
+  var isPut: Bool { if case .put = kind { true } else { false } }
+
+  /// Sets the outcome of an increment that another process has executed.
+  func setOutcome(_ outcome: (CounterIncrement.IntegerType) -> CounterIncrement.Outcome) {
+    guard case .increment(let increment, let box) = kind else { return }
+    box.set(.success(outcome(increment.type)))
+  }
 
   // MARK: State for readers of this process
 

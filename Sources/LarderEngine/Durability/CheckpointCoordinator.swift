@@ -292,7 +292,7 @@ extension Generation {
   fileprivate var growthLimit: Int { log == nil ? 32 << 20 : isSmall ? 256 << 10 : 8 << 20 }
   /// The number of commits that causes an early sync. No page that they replace is used again before it, so
   /// the file of a durable store has room for about 30 kB for each of twice as many.
-  fileprivate var commitLimit: UInt64 { log == nil ? 8192 : isSmall ? 32 : 512 }
+  fileprivate var commitLimit: UInt64 { log == nil ? 8192 : isSmall ? 32 : 1024 }
 }
 
 extension PinnedSnapshot {

@@ -32,7 +32,7 @@ extension Mutant {
   static var lockGrantsTwice: Mutant { Mutant("lockGrantsTwice") }
   static var lockTokenRepeats: Mutant { Mutant("lockTokenRepeats") }
 
-  // Offered increments of a killed writer: all count as executed; none does.
+  // Offered writes of a killed writer: all count as executed; none does.
   static var offersCountAsDone: Mutant { Mutant("offersCountAsDone") }
   static var offersCountAsRefused: Mutant { Mutant("offersCountAsRefused") }
 

@@ -3,14 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Larder
+import LarderCoding
 import LarderEngine
 import LarderSystem
 import LarderTesting
 import Testing
 
-/// The increments that processes offer to the one that writes, in the words of `shared.table`. Those of
-/// real processes are in `IncrementStormTests.swift` and `ChangeProcessTests.swift`.
-@Suite(.timeLimit(.minutes(15))) struct OfferedIncrementTests {
+/// The writes that processes offer to the one that writes, in the words of `shared.table`. Those of
+/// real processes are in `IncrementStormTests.swift`, `CombinedPutTests.swift` and `ChangeProcessTests.swift`.
+@Suite(.timeLimit(.minutes(15))) struct OfferedWriteTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   let table: SharedTable
@@ -26,15 +27,25 @@ import Testing
   private func offer(
     _ amount: Int8, of key: String = "n", in space: String = "counters",
     _ expires: Expiration = .never
-  ) throws -> OfferedIncrement {
+  ) throws -> OfferedWrite {
     let type = try #require(CounterIncrement.IntegerType(Int8.self))
     return try #require(
-      OfferedIncrement(
+      OfferedWrite(
         CounterIncrement(Int128(amount), type, expires, isPinned: false),
         key: EncodedKey(key), space: NamespaceHandle(name: space), now: 0))
   }
 
-  private func place(_ offer: OfferedIncrement, slot: Int) throws {
+  private func put(
+    _ value: Int8, for key: String, expires: Int64 = EntryHeader.never
+  ) throws -> OfferedWrite {
+    let (codec, payload) = try StandardCoding.encode(value, codec: CBORCodec())
+    let content = EntryContent(
+      key: EncodedKey(key), codec: codec.rawValue, payload: payload, expires: expires)
+    return try #require(
+      OfferedWrite(content, key: EncodedKey(key), space: NamespaceHandle(name: "counters")))
+  }
+
+  private func place(_ offer: OfferedWrite, slot: Int) throws {
     #expect(table.offer(offer, slot: slot))
   }
 
@@ -131,6 +142,75 @@ import Testing
     #expect(outcome(30) == .stored(55) && counters["n"] == 55)
   }
 
+  @Test func `A writer executes offered puts in its transaction, the last one of a key last`()
+    throws
+  {
+    try inTime(30...33) {
+      try counters.setValue(1, forKey: "n")
+      try counters.removeValue(forKey: "new")
+      try place(put(2, for: "n"), slot: 30)
+      try place(put(3, for: "new"), slot: 31)
+      try place(put(4, for: "new"), slot: 32)
+      try place(put(5, for: "late", expires: 1), slot: 33)
+      let before = try store.statistics().commits
+      try counters.setValue(100, forKey: "own")
+      #expect(try store.statistics().commits == before + 1)
+    }
+    for slot in 30...33 { #expect(outcome(slot) == .stored(0)) }
+    #expect(try counters.value(forKey: "n") == 2 && counters.value(forKey: "new") == 4)
+    #expect(try counters.value(forKey: "late") == nil && counters.value(forKey: "own") == 100)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A value that an offered put has replaced is in no memory tier`() throws {
+    try inTime(30...30) {
+      try place(put(7, for: "n"), slot: 30)
+      try counters.setValue(100, forKey: "n")
+    }
+    #expect(outcome(30) == .stored(0))
+    #expect(try counters.value(forKey: "n") == 7)
+  }
+
+  @Test func `An offered put that its namespace has no room for is refused`() throws {
+    try counters.setValue(1, forKey: "n")
+    try store.namespace("counters").setLimits(NamespaceLimits(maximum: .bytes(4096)))
+    let blobs = PersistentCache<String, [UInt8]>(storage: store, namespace: "counters")
+    try blobs.setValue([UInt8](repeating: 2, count: 2800), forKey: "pinned", pinned: true)
+    let content = EntryContent(
+      key: EncodedKey("n"), codec: 7, payload: [UInt8](repeating: 1, count: 1900),
+      expires: EntryHeader.never)
+    try place(
+      #require(
+        OfferedWrite(content, key: EncodedKey("n"), space: NamespaceHandle(name: "counters"))),
+      slot: 30)
+    try counters.setValue(2, forKey: "own")
+    #expect(outcome(30) == .refused)
+    #expect(try counters.value(forKey: "n") == 1 && counters.value(forKey: "own") == 2)
+  }
+
+  @Test func `Only a put of a small value without attributes is offered`() throws {
+    func isOffered(_ count: Int, _ attributes: EntryAttributes) throws -> Bool {
+      let key = EncodedKey("key")
+      let content = try EntryContent(
+        key: key, codec: 7, payload: (0..<count).map { UInt8($0 % 251) }, attributes, now: 1000)
+      guard let offer = try OfferedWrite(content, key: key, space: NamespaceHandle(name: "space"))
+      else { return false }
+      let copy = try #require(offer.content(for: key))
+      #expect(copy.payload == content.payload && copy.codec == 7)
+      #expect(copy.expires == content.expires)
+      #expect(offer.target?.key == key && offer.target?.space.name == "space")
+      #expect(offer.increment == nil)
+      return true
+    }
+    for count in [0, 1, 7, 8, 9, 255, 1976] {
+      #expect(try isOffered(count, EntryAttributes(.never)))
+    }
+    #expect(try isOffered(10, EntryAttributes(.after(.seconds(5)))))
+    #expect(try !isOffered(1977, EntryAttributes(.never)))
+    #expect(try !isOffered(10, EntryAttributes(.never, isPinned: true)))
+    #expect(try !isOffered(10, EntryAttributes(.afterAccess(.seconds(5)))))
+  }
+
   @Test func `Offered increments of values that are not integers are refused`() throws {
     let texts = PersistentCache<String, String>(storage: store, namespace: "counters")
     try texts.setValue("text", forKey: "n")
@@ -142,7 +222,7 @@ import Testing
 
   @Test func `An offer of a process that was stopped or killed is not executed later`() throws {
     let offer = try offer(1)
-    let old = OfferedIncrement(words: [offer.words[0] - 1_000_000_000] + offer.words.dropFirst())
+    let old = OfferedWrite(words: [offer.words[0] - 1_000_000_000] + offer.words.dropFirst())
     #expect(table.offer(old, slot: 30))
     try counters.setValue(1, forKey: "own")
     #expect(outcome(30) == .refused)
@@ -177,20 +257,20 @@ import Testing
     #expect(outcome(30) == .refused)
   }
 
-  @Test func `Garbage in the region for increments changes no value`() throws {
+  @Test func `Garbage in the region for offers changes no value`() throws {
     try counters.setValue(5, forKey: "n")
     var random = Seed.announce().generator()
     for _ in 0..<300 {
       for slot in 30..<40 {
-        let offer = try offer(1)
+        let offer = try random.chance(50) ? offer(1) : put(9, for: "n")
         guard table.offer(offer, slot: slot) else { continue }
         // Its check or one of its words.
-        table.setIncrementRegionWord(
-          256 + 256 * slot + 8 * Int.random(in: 1..<2 + offer.words.count, using: &random),
+        table.setOfferRegionWord(
+          256 + 2048 * slot + 8 * Int.random(in: 1..<2 + offer.words.count, using: &random),
           random.next())
       }
       for word in [0, 128] where random.chance(20) {
-        table.setIncrementRegionWord(word, random.next())
+        table.setOfferRegionWord(word, random.next())
       }
       try counters.setValue(1, forKey: "own")
       #expect(try counters.value(forKey: "n") == 5)
@@ -203,7 +283,7 @@ import Testing
     let type = try #require(CounterIncrement.IntegerType(UInt64.self))
     func isOffered(_ keyLength: Int, _ expires: Expiration) throws -> Bool {
       let increment = CounterIncrement(Int128(UInt64.max), type, expires, isPinned: true)
-      let offer = try OfferedIncrement(
+      let offer = try OfferedWrite(
         increment, key: EncodedKey(String(repeating: "k", count: keyLength)),
         space: NamespaceHandle(name: "space"), now: 1000)
       guard let offer else { return false }
@@ -215,9 +295,9 @@ import Testing
       return true
     }
     #expect(try isOffered(1, .never) && isOffered(100, .after(.seconds(5))))
-    #expect(try !isOffered(200, .never))
+    #expect(try !isOffered(2000, .never))
     #expect(try !isOffered(1, .afterAccess(.seconds(5))))
-    #expect(table.offerSlots == 64)
+    #expect(table.offerSlots == 63)
   }
 
   @Test func `An increment waits for a transaction of another process`() throws {

@@ -5,28 +5,22 @@
 internal import LarderSystem
 internal import Synchronization
 
-// OFFERED INCREMENTS
+// OFFERED WRITES
 //
-// A process that finds the writer ticket taken offers its increment to the holder, which executes it in
-// its transaction together with its own requests: `StoreCore+Increments.swift` has the rules. This is the
+// A process that finds the writer ticket taken offers its write to the holder, which executes it in
+// its transaction together with its own requests: `StoreCore+Offers.swift` has the rules. This is the
 // memory of it, in the coordination region of the table.
 //
 //     0  offered   u64   a bit for each slot: set by the owner after it has offered
 //   128  claimed   u64   a bit for each slot: set by a writer before it claims
-//   256  slots     256 bytes for each of the first process slots, at most 64
+//   256  slots     2,048 bytes for each of the first 63 process slots
 //
 //   slot:   0 state u64   0 free, 1 offered; V << 2 | 2: claimed by the transaction with the commit
 //                         version V; V << 2 | 3: settled by it
 //           8 check u64   XXH64 of the offer
-//          16 offer, as words:
-//               time u64      when it was offered, in nanoseconds of the monotonic clock
-//               amount u64    the bit pattern
-//               expiration u64   milliseconds since 1970
-//               u8 code of the integer type, u8 whether a new counter is pinned, u8 key tag, zero,
-//                  u16 length of the namespace's name, u16 length of the key
-//               name and key, 192 bytes
-//         240 outcome u64  1 stored, 2 overflow, 3 refused: the owner executes it
-//         248 result u64   the bit pattern of the new value, or of the old one after an overflow
+//          16 offer, as words: `OfferedWrite.swift`
+//        2032 outcome u64 1 stored, 2 overflow, 3 refused: the owner executes it
+//        2040 result u64  increment: the bit pattern of the new value, or of the old one after an overflow
 //
 // Only the owner changes a state from free or settled to offered, and from offered to free. Only the holder
 // of the writer ticket claims and settles: with LMDB's writer lock, except after its commit (O3), when it
@@ -34,99 +28,22 @@ internal import Synchronization
 // without a race, and a writer that was killed leaves it as it is. A process that enters or leaves its slot
 // withdraws the offer of the process before it.
 
-/// An increment as it is offered to another process.
-package struct OfferedIncrement: Hashable {
-  static var headWords: Int { 4 }
-  static var textBytes: Int { 192 }
-  /// The time after which an offer is not executed: its owner was stopped or killed.
-  static var longest: UInt64 { 10_000_000 }
-
-  package let words: [UInt64]
-
-  /// - Returns: `nil` if the slot has no room for it, or if its expiration slides.
-  package init?(
-    _ increment: CounterIncrement, key: EncodedKey, space: NamespaceHandle, now: Int64
-  ) {
-    let name = space.nameBytes
-    let count = name.count + key.bytes.count
-    guard count <= Self.textBytes, increment.expiration.slidingLifetime == 0,
-      let expires = try? increment.expiration.deadline(now: now)
-    else { return nil }
-    var head = UInt64(increment.type.code)
-    head |= increment.isPinned ? 1 << 8 : 0
-    head |= UInt64(key.tag) << 16 | UInt64(name.count) << 32
-    head |= UInt64(key.bytes.count) << 48
-    var words: [UInt64] = []
-    words.reserveCapacity(Self.headWords + (count + 7) / 8)
-    words.append(Clocks.monotonicNanoseconds())
-    words.append(CounterIncrement.IntegerType.pattern(increment.amount))
-    words.append(UInt64(bitPattern: expires))
-    words.append(head)
-    var (word, shift) = (UInt64(0), UInt64(0))
-    for bytes in [name, key.bytes] {
-      for byte in bytes {
-        word |= UInt64(byte) << shift
-        shift += 8
-        if shift < 64 { continue }
-        words.append(word)
-        (word, shift) = (0, 0)
-      }
-    }
-    if shift > 0 { words.append(word) }
-    self.words = words
-  }
-
-  package init(words: [UInt64]) { self.words = words }
-
-  var check: UInt64 { unsafe words.withUnsafeBytes { unsafe XXH64.hash($0, seed: 0x1C) } }
-
-  var isTooOld: Bool { Clocks.monotonicNanoseconds() &- words[0] > Self.longest }
-
-  /// The number of words of an offer with this head.
-  static func count(head: UInt64) -> Int? {
-    let text = Int(head >> 32 & 0xFFFF) + Int(head >> 48)
-    return text <= textBytes ? headWords + (text + 7) / 8 : nil
-  }
-
-  /// Whether it adds to the same counter of the same type.
-  func hasTarget(of other: OfferedIncrement) -> Bool { words[3...] == other.words[3...] }
-
-  package var increment: CounterIncrement? {
-    guard let type = CounterIncrement.IntegerType(code: UInt8(truncatingIfNeeded: words[3])) else {
-      return nil
-    }
-    let expires = Int64(bitPattern: words[2])
-    return CounterIncrement(
-      type.value(words[1]), type,
-      expires == EntryHeader.never ? .never : .at(millisecondsSince1970: expires),
-      isPinned: words[3] >> 8 & 0xFF != 0)
-  }
-
-  /// The counter; `nil` if no process can have offered it.
-  package var target: (key: EncodedKey, space: NamespaceHandle)? {
-    let text = words.dropFirst(Self.headWords).flatMap { word in
-      (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * UInt64($0))) }
-    }
-    let (nameCount, keyCount) = (Int(words[3] >> 32 & 0xFFFF), Int(words[3] >> 48))
-    guard nameCount + keyCount <= text.count,
-      let name = String(validating: text[..<nameCount], as: UTF8.self),
-      let space = try? NamespaceHandle(name: name)
-    else { return nil }
-    let key = EncodedKey(
-      tag: UInt8(truncatingIfNeeded: words[3] >> 16),
-      bytes: Array(text[nameCount..<nameCount + keyCount]))
-    return (key, space)
+extension OfferedWrite {
+  fileprivate var check: UInt64 {
+    unsafe words.withUnsafeBytes { unsafe XXH64.hash($0, seed: 0x1C) }
   }
 }
 
 /// An offer that a writer has claimed.
-package typealias ClaimedOffer = (slot: Int, offer: OfferedIncrement)
+package typealias ClaimedOffer = (slot: Int, offer: OfferedWrite)
 
-/// The state of an offered increment.
+/// The state of an offered write.
 package enum OfferState: Hashable {
   case free, offered
   case claimed(UInt64)
   case settled(UInt64)
+
+  var isSettled: Bool { if case .settled = self { true } else { false } }
 
   var word: UInt64 {
     switch self {
@@ -146,7 +63,7 @@ package enum OfferState: Hashable {
   }
 }
 
-/// The outcome of an offered increment.
+/// The outcome of an offered write.
 package enum OfferOutcome: Hashable {
   case stored(UInt64)
   case overflow(UInt64)
@@ -155,9 +72,9 @@ package enum OfferOutcome: Hashable {
 
 extension SharedTable {
   private static var slotsOffset: Int { 256 }
-  private static var slotSize: Int { 256 }
+  private static var slotSize: Int { 2048 }
 
-  /// The number of process slots whose processes can offer increments. A small store has none.
+  /// The number of process slots whose processes can offer writes. A small store has none.
   package var offerSlots: Int {
     max(0, min(64, (shape.remote - shape.coordination - Self.slotsOffset) / Self.slotSize))
   }
@@ -180,18 +97,18 @@ extension SharedTable {
     OfferState(word: unsafe word(offset(offer: slot)).pointee.load(ordering: .acquiring))
   }
 
-  /// Offers an increment.
+  /// Offers a write.
   ///
   /// - Returns: `false` if the slot still contains a claimed one, of this process or the one before.
-  package func offer(_ increment: OfferedIncrement, slot: Int) -> Bool {
+  package func offer(_ write: OfferedWrite, slot: Int) -> Bool {
     let start = offset(offer: slot)
     switch offerState(slot) {
     case .claimed: return false
     case .offered: if !withdrawOffer(slot) { return false }
     case .free, .settled: break
     }
-    unsafe word(start + 8).pointee.store(increment.check, ordering: .relaxed)
-    for (index, value) in increment.words.enumerated() {
+    unsafe word(start + 8).pointee.store(write.check, ordering: .relaxed)
+    for (index, value) in write.words.enumerated() {
       unsafe word(start + 16 + 8 * index).pointee.store(value, ordering: .relaxed)
     }
     unsafe word(start).pointee.store(OfferState.offered.word, ordering: .releasing)
@@ -203,7 +120,7 @@ extension SharedTable {
   func withdrawOffer(_ slot: Int) -> Bool { change(slot, from: .offered, to: .free) }
 
   /// Stores a word of the region, for tests with garbage in it.
-  package func setIncrementRegionWord(_ offset: Int, _ value: UInt64) {
+  package func setOfferRegionWord(_ offset: Int, _ value: UInt64) {
     precondition(offset >= 0 && offset < Self.slotsOffset + offerSlots * Self.slotSize)
     unsafe word(shape.coordination + offset).pointee.store(value, ordering: .relaxed)
   }
@@ -216,8 +133,8 @@ extension SharedTable {
   /// Returns the outcome of a settled offer.
   package func offerOutcome(_ slot: Int) -> OfferOutcome {
     let start = offset(offer: slot)
-    let result = unsafe word(start + 248).pointee.load(ordering: .relaxed)
-    return switch unsafe word(start + 240).pointee.load(ordering: .relaxed) {
+    let result = unsafe word(start + 2040).pointee.load(ordering: .relaxed)
+    return switch unsafe word(start + 2032).pointee.load(ordering: .relaxed) {
     case 1: .stored(result)
     case 2: .overflow(result)
     default: .refused
@@ -232,10 +149,23 @@ extension SharedTable {
 
   // MARK: The writer
 
-  /// Whether an increment may be offered.
+  /// Whether a write may be offered.
   @inline(__always)
   var hasOffers: Bool {
     unsafe offerSlots > 0 && offered.pointee.load(ordering: .relaxed) != 0
+  }
+
+  /// The number of offers that are out, at most.
+  var offerCount: Int {
+    unsafe offerSlots > 0 ? offered.pointee.load(ordering: .relaxed).nonzeroBitCount : 0
+  }
+
+  /// The number of offers that the last transaction has claimed.
+  var combined: Int {
+    get { unsafe Int(half(SharedTableLayout.combined).pointee.load(ordering: .relaxed)) }
+    set {
+      unsafe half(SharedTableLayout.combined).pointee.store(UInt32(newValue), ordering: .relaxed)
+    }
   }
 
   /// Claims all offers for a transaction. The caller holds LMDB's writer lock.
@@ -255,12 +185,14 @@ extension SharedTable {
     return claims
   }
 
-  private func offer(in slot: Int) -> OfferedIncrement? {
+  private func offer(in slot: Int) -> OfferedWrite? {
     let start = offset(offer: slot) + 16
-    let head = unsafe word(start + 24).pointee.load(ordering: .relaxed)
-    guard let count = OfferedIncrement.count(head: head) else { return nil }
-    let words = (0..<count).map { unsafe word(start + 8 * $0).pointee.load(ordering: .relaxed) }
-    let offer = OfferedIncrement(words: words)
+    func words(_ range: Range<Int>) -> [UInt64] {
+      range.map { unsafe word(start + 8 * $0).pointee.load(ordering: .relaxed) }
+    }
+    let head = words(0..<OfferedWrite.headWords)
+    guard let count = OfferedWrite.count(head: head) else { return nil }
+    let offer = OfferedWrite(words: head + words(head.count..<count))
     return unsafe word(start - 8).pointee.load(ordering: .relaxed) == offer.check ? offer : nil
   }
 
@@ -273,8 +205,8 @@ extension SharedTable {
       case .overflow(let old): (2, old)
       case .refused: (3, 0)
       }
-    unsafe word(start + 248).pointee.store(result, ordering: .relaxed)
-    unsafe word(start + 240).pointee.store(code, ordering: .releasing)
+    unsafe word(start + 2040).pointee.store(result, ordering: .relaxed)
+    unsafe word(start + 2032).pointee.store(code, ordering: .releasing)
   }
 
   /// Settles the offers that transactions have claimed (O3, O4).
@@ -283,14 +215,16 @@ extension SharedTable {
   ///   - commitVersion: The commit version of the caller's transaction.
   ///   - isEnd: Whether it was committed just now. Otherwise it has just begun, or ends without changes, and
   ///     the caller holds LMDB's writer lock.
+  /// - Returns: Whether some are settled now.
   @inline(__always)
-  func settleOffers(commitVersion: UInt64, isEnd: Bool) {
-    guard offerSlots > 0, unsafe claimed.pointee.load(ordering: .relaxed) != 0 else { return }
-    settleClaims(commitVersion, isEnd)
+  @discardableResult
+  func settleOffers(commitVersion: UInt64, isEnd: Bool) -> Bool {
+    guard offerSlots > 0, unsafe claimed.pointee.load(ordering: .relaxed) != 0 else { return false }
+    return settleClaims(commitVersion, isEnd)
   }
 
   @inline(never)
-  private func settleClaims(_ commitVersion: UInt64, _ isEnd: Bool) {
+  private func settleClaims(_ commitVersion: UInt64, _ isEnd: Bool) -> Bool {
     let map = unsafe claimed.pointee.load(ordering: .sequentiallyConsistent)
     var settled: UInt64 = 0
     for slot in 0..<64 where map >> UInt64(slot) & 1 != 0 {
@@ -306,6 +240,7 @@ extension SharedTable {
       settled |= 1 << UInt64(slot)
     }
     unsafe claimed.pointee.bitwiseAnd(~settled, ordering: .sequentiallyConsistent)
+    return settled != 0
   }
 
   /// Whether the transaction with a commit version was committed, at the beginning of another one. Each is
