@@ -58,14 +58,29 @@ extension StoreCore {
   func transact<R>(
     in generation: Generation, offering: Offering?, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64) {
-    guard let monitors else { return try runTransaction(in: generation, offering, body) }
-    return try monitors.runCommit { try runTransaction(in: generation, offering, body) }
+    func run() throws -> (result: R, commitVersion: UInt64) {
+      let done = try runTransaction(in: generation, offering, body)
+      try done.wait?.end(self)
+      return (done.result, done.commitVersion)
+    }
+    guard let monitors else { return try run() }
+    return try monitors.runCommit(run)
+  }
+
+  /// Runs one write transaction as `transact`, and lets the caller wait for the disk.
+  func transactWithoutWait<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, wait: DurableWait?) {
+    // A monitor measures the whole commit.
+    if monitors != nil { return (try transact(in: generation, body).result, nil) }
+    let done = try runTransaction(in: generation, nil, body)
+    return (done.result, done.wait)
   }
 
   @inline(__always)
   private func runTransaction<R>(
     in generation: Generation, _ offering: Offering?, _ body: (inout StoreTransaction) throws -> R
-  ) throws -> (result: R, commitVersion: UInt64) {
+  ) throws -> (result: R, commitVersion: UInt64, wait: DurableWait?) {
     if generation.keeper != nil, generation.table.hasFailedSync {
       // After a failed sync the contents of the disk are unknown: copy everything to new files.
       try copyGeneration(generation)
@@ -75,9 +90,12 @@ extension StoreCore {
     defer { generation.releaseProcessWriterLock() }
     if generation.isClosing { throw EngineSignal.generationChanged }
     let done = try runLocked(in: generation, offering, body)
-    // Other processes write meanwhile.
-    if done.isCommitted { try waitUntilDurable(done.commitVersion, in: generation) }
-    return (done.result, done.commitVersion)
+    // Others write during the wait.
+    let waits = done.isCommitted && generation.log != nil
+    return (
+      done.result, done.commitVersion,
+      waits ? DurableWait(for: done.commitVersion, in: generation) : nil
+    )
   }
 
   /// The result of a transaction, and whether it has changed something.
@@ -268,6 +286,7 @@ extension StoreCore {
         }
         throw error
       }
+      generation.log?.noteCommit(version, in: generation)
     } catch {
       // The stamps are stored and the transaction is not committed: those slots miss until the next
       // commit.

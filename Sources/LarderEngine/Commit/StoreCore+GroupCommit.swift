@@ -17,6 +17,10 @@ internal import Synchronization
 // LMDB has no savepoints. So the engine checks everything that can fail on content beforehand, and
 // repeats a transaction that fails all the same request by request.
 //
+// In a durable store, a caller that has led its own transaction hands over the leadership before it waits for the
+// disk; the store's thread runs the closures that are queued before it waits for all of them
+// (`DurableWait.swift`). A batch keeps the leadership until it is on the disk: the next batch collects meanwhile.
+//
 // A closure of an asynchronous caller runs only on the store's own thread. A waiting caller that
 // finds one at the head of the queue transfers leadership to that thread.
 //
@@ -54,6 +58,7 @@ extension StoreCore {
     }
     switch record.result {
     case .done(let commitVersion, let changed):
+      try record.takeWait()?.end(self)
       return .done(commitVersion: commitVersion, changed: changed)
     case .failed(let error): throw error
     case nil:
@@ -246,14 +251,18 @@ extension StoreCore {
   }
 
   private func leadQueued(until own: WriteRequest?) {
+    var held = HeldRequests()
+    // After the leadership was handed over.
+    defer { held.complete(self) }
     while true {
+      if held.isDue { held.complete(self) }
       let head: WriteRequest? = queue.state.withLock { $0.head }
       if let head, case .exclusive(let body) = head.kind {
         if head === own {
-          run(body, of: head)
+          run(body, of: head, &held)
         } else if !head.hasWaiter, own == nil || worker.isCurrentThread {
           let deadline = leaderDeadline.exchange(head.deadline, ordering: .relaxed)
-          run(body, of: head)
+          run(body, of: head, &held)
           leaderDeadline.store(deadline, ordering: .relaxed)
         } else {
           // The thread of a waiting caller runs its closure, with its time limit. Closures of
@@ -280,10 +289,16 @@ extension StoreCore {
     }
   }
 
-  private func run(_ body: @Sendable (StoreCore) -> Void, of head: WriteRequest) {
+  private func run(
+    _ body: @Sendable (StoreCore) -> Void, of head: WriteRequest, _ held: inout HeldRequests
+  ) {
     // A request that its caller withdrew after its time limit is not run.
     guard queue.state.withLock({ $0.removeHead(head) }) else { return }
     if let monitors { monitors.runExclusive(head.origin) { body(self) } } else { body(self) }
+    if let wait = deferredWait.withLock({ $0.take() }) {
+      if head.hasCompletion { return held.hold(head, wait) }
+      head.setWait(wait)
+    }
     head.finish(.done(commitVersion: 0, changed: true))
     head.announce()
   }

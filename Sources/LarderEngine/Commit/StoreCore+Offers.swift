@@ -127,10 +127,7 @@ extension StoreCore {
     // A fenced generation of a cache is abandoned as a whole, and the request is repeated.
     try requireSuccession(of: generation)
     do {
-      guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
-      defer { generation.releaseProcessWriterLock() }
-      if generation.isClosing { throw EngineSignal.generationChanged }
-      try waitUntilDurable(version, in: generation)
+      if generation.log != nil { try DurableWait(ofAny: version, in: generation).end(self) }
     } catch EngineSignal.generationChanged {
       // A copy of the generation contains it, and is synced before it is used.
       if !generation.table.isSuperseded { throw outcomeUnknown(by: writer(in: generation)) }

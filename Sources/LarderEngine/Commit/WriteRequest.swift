@@ -70,6 +70,8 @@ package final class WriteRequest: Sendable {
     var failure: StoreError?
     /// The contexts of the task that queued the request, if the store has monitors.
     var origin: WriteOrigin?
+    /// The wait for the disk that its caller is left with.
+    var wait: DurableWait?
   }
   // Stored before the commit version in `status`, by the thread that stores that.
   private let incarnation = Atomic<UInt64>(0)
@@ -169,6 +171,12 @@ package final class WriteRequest: Sendable {
   func setOrigin(_ origin: WriteOrigin?) { details.withLock { $0.origin = origin } }
 
   // MARK: Result
+
+  /// Whether its caller waits in no thread.
+  var hasCompletion: Bool { onDone != nil }
+
+  func setWait(_ wait: DurableWait) { details.withLock { $0.wait = wait } }
+  func takeWait() -> DurableWait? { details.withLock { $0.wait.take() } }
 
   var isDone: Bool { status.load(ordering: .acquiring) & 7 >= WriteRequest.committed }
 

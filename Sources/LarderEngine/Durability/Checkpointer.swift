@@ -20,18 +20,6 @@ internal import Synchronization
 // A large volume of writes is synced before the interval ends: until then no page of the recorded
 // snapshot is reused, and the file grows by the volume written.
 
-extension StoreError {
-  /// Returns the error of a commit that is visible, and perhaps not on the disk.
-  fileprivate static func committedUnsynced(_ error: any Error, path: String) -> StoreError {
-    if let error = error as? StoreError, error.code == .outcomeUnknown { return error }
-    let cause = StoreError(wrapping: error, during: "commit", path: path)
-    return StoreError(
-      .outcomeUnknown, during: "commit", path: path,
-      "The commit is visible, and it is not known whether it is on the disk: \(cause.message)",
-      errorNumber: cause.errorNumber)
-  }
-}
-
 /// The thread of a process that syncs a relaxed store.
 final class Checkpointer: Sendable {
   private let thread = BackgroundThread()
@@ -134,18 +122,6 @@ extension StoreCore {
     }
   }
 
-  /// Waits until a transaction of this process is on the disk, after its commit.
-  ///
-  /// - Throws: ``StoreError/Code/outcomeUnknown`` only: the changes are visible.
-  func waitUntilDurable(_ version: UInt64, in generation: Generation) throws {
-    guard let log = generation.log else { return }
-    do {
-      try log.waitUntilDurable(version, in: generation)
-    } catch {
-      throw StoreError.committedUnsynced(error, path: directory.path)
-    }
-  }
-
   /// Makes the record of a transaction invalid whose commit has failed.
   func withdraw(_ version: UInt64, _ generation: Generation, after error: any Error) throws {
     guard let log = generation.log else { return }
@@ -167,10 +143,8 @@ extension StoreCore {
     }
     _ = try withGeneration { generation in
       guard let log = generation.log, version > generation.versionBase else { return }
-      guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
-      defer { generation.releaseProcessWriterLock() }
-      if generation.isClosing { throw EngineSignal.generationChanged }
-      try log.waitUntilDurable(version, in: generation)
+      let wait = try DurableWait(ofAny: version, in: generation)
+      try withExtendedLifetime(wait) { try log.waitUntilDurable(version, in: generation) }
     }
   }
 

@@ -66,6 +66,9 @@ package final class Generation: Sendable {
   /// Whether the time of the last change of `data.mdb` is not recorded.
   let hasUnrecordedChange = Atomic<Bool>(false)
 
+  /// The number of threads that wait for the disk after a commit (`DurableWait.swift`).
+  let durableWaits = Atomic<Int>(0)
+
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
   /// The bits of a commit version that count the transactions of a generation.
@@ -347,14 +350,29 @@ package final class Generation: Sendable {
   /// Whether the files were removed from the directory, with or without it.
   private var hasNoName: Bool { (try? presence.status)?.links == 0 }
 
+  /// Waits for the threads that wait for the disk, for a second at most.
+  private func awaitDurableWaits() -> Bool {
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    let deadline = Clocks.monotonicNanoseconds() + 1_000_000_000
+    while durableWaits.load(ordering: .acquiring) > 0 {
+      if Clocks.monotonicNanoseconds() > deadline { return false }
+      Event().wait(nanoseconds: 100_000)
+    }
+    return true
+  }
+
   /// Closes the environment after its readers have ended. The caller holds the open lock.
   ///
   /// - Returns: `false` if the process writer lock cannot be acquired within one second, because
-  ///   another process stalls the writer. Nothing was changed then.
+  ///   another process stalls the writer, or if a sync lasts longer. Nothing was changed then.
   func closeInGate() -> Bool {
     // An injected error stands for a failed sync below: data that may be unsynced stays dirty.
     let canSynchronize = (try? fault(throwing: .closeGateTaken)) != nil
     guard acquireProcessWriterLock(nanoseconds: 1_000_000_000, toClose: true) else { return false }
+    guard awaitDurableWaits() else {
+      releaseProcessWriterLock()
+      return false
+    }
     let alone = (try? presence.tryLock(.exclusive, at: PresenceLocks.openOffset)) == true
     if alone, canSynchronize, table.isDirty, !table.isFenced {
       if synchronizeToClose() { try? markClean() }

@@ -311,12 +311,15 @@ extension StoreCore {
     do {
       return try makingDiskRoom(repeatsErrors: false) { attempt in
         try withGeneration { generation in
-          try transact(in: generation) { transaction in
+          let done = try transactWithoutWait(in: generation) { transaction in
             limitRoom(of: &transaction, attempt)
             let result = try body(&transaction)
             if !transaction.touchedSlots.isEmpty { generation.count(.sets) }
             return result
-          }.result
+          }
+          // After the leadership is handed over.
+          deferredWait.withLock { $0 = done.wait }
+          return done.result
         }
       }
     } catch let error as StoreError {

@@ -56,6 +56,8 @@ package final class StoreCore: Sendable {
   /// The time at which the commit leader stops waiting for writers of other processes, in
   /// nanoseconds of the monotonic clock. Zero means `writeTimeout` after a wait begins.
   let leaderDeadline = Atomic<UInt64>(0)
+  /// The wait for the disk of the user's transaction that the commit leader has run.
+  let deferredWait = Mutex<DurableWait?>(nil)
   /// Whether the store is being closed, so that no more writes begin.
   let isShuttingDown = Atomic<Bool>(false)
 

@@ -40,6 +40,8 @@ final class RedoLog: Sendable {
   private let syncsFirst: Bool
   /// The transaction whose record this process has synced before its commit.
   private let syncedVersion = Atomic<UInt64>(0)
+  /// Whether a thread of this process syncs for all: the lock of `PresenceLocks.logSyncer` is one of processes.
+  private let isSyncing = Atomic<Bool>(false)
 
   /// The changes of a larger transaction are not recorded: it is cheaper to sync its pages.
   static let recordLimit = 4 << 20
@@ -220,27 +222,26 @@ final class RedoLog: Sendable {
 
   // MARK: Syncing
 
+  /// Records that a transaction of this process is committed. The caller has the process writer lock.
+  func noteCommit(_ version: UInt64, in generation: Generation) {
+    generation.table.raiseLogged(to: version)
+    // Not before the commit: a transaction that does not commit has the same version as its successor.
+    if syncsFirst, syncedVersion.load(ordering: .acquiring) == version {
+      generation.table.raiseDurable(to: version)
+    }
+  }
+
   /// Waits until a committed transaction is on the disk (D3).
   func waitUntilDurable(_ version: UInt64, in generation: Generation) throws {
     let table = generation.table
     table.raiseLogged(to: version)
-    // Not before the commit: a transaction that does not commit has the same version as its successor.
-    if syncsFirst, syncedVersion.load(ordering: .acquiring) == version {
-      table.raiseDurable(to: version)
-    }
     if table.durableVersion >= version { return }
     fault(.logCommitted)
     var since = Clocks.monotonicNanoseconds()
     var word = table.logSyncWord
     while table.durableVersion < version {
       if table.hasFailedSync { throw unknown(generation) }
-      let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.logSyncer)
-      if isElected {
-        defer { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.logSyncer) }
-        fault(.logSyncing)
-        try synchronize(upTo: version, in: generation)
-        continue
-      }
+      if try synchronizeIfElected(upTo: version, in: generation) { continue }
       table.sleep(whileLogSyncWordIs: word, nanoseconds: 2_000_000)
       let now = table.logSyncWord
       if now != word { (word, since) = (now, Clocks.monotonicNanoseconds()) }
@@ -252,6 +253,21 @@ final class RedoLog: Sendable {
   }
 
   private static let patience: UInt64 = 200_000_000
+
+  /// - Returns: `false` if another thread or process syncs.
+  private func synchronizeIfElected(
+    upTo version: UInt64, in generation: Generation
+  ) throws -> Bool {
+    if isSyncing.exchange(true, ordering: .acquiringAndReleasing) { return false }
+    defer { isSyncing.store(false, ordering: .releasing) }
+    guard try generation.presence.tryLock(.exclusive, at: PresenceLocks.logSyncer) else {
+      return false
+    }
+    defer { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.logSyncer) }
+    fault(.logSyncing)
+    try synchronize(upTo: version, in: generation)
+    return true
+  }
 
   /// Syncs the records of all committed transactions.
   private func synchronize(upTo version: UInt64, in generation: Generation) throws {
@@ -312,5 +328,5 @@ final class RedoLog: Sendable {
 
 extension PresenceLocks {
   /// Write-locked by the process that syncs the log of a durable store for all.
-  static let logSyncer: Int64 = 3
+  package static let logSyncer: Int64 = 3
 }
