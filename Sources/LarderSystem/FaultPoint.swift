@@ -68,8 +68,9 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // Locks: a process has the ticket of a slot; its request is listed and not granted; it has
   // released a lock that is granted to no other request yet.
   case lockEntered, lockQueued, lockReleased
-  // Combined writes: one is offered to the process that writes; a writer has claimed some.
-  case writeOffered, offersClaimed
+  // Combined writes: one is offered to the process that writes; a writer has claimed some; the owner of
+  // a claimed one has found it unsettled.
+  case writeOffered, offersClaimed, claimAwaited
 
   /// Whether the step can fail here: a caller receives the error, and no effect of the step is
   /// visible yet.
@@ -92,7 +93,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
       .restoreRecorded, .logWritten, .logCommitted, .logSyncing, .logSynced, .logReplayed,
       .lockEntered, .lockQueued,
       .lockReleased,
-      .writeOffered, .offersClaimed:
+      .writeOffered, .offersClaimed, .claimAwaited:
       false
     }
   }

@@ -162,9 +162,10 @@ package struct WriterTicket: Sendable {
     if isHeld { return release(as: Int(wait.own & Self.holderMask) - 1) }
     while wait.isCounted {
       let found = unsafe word.pointee.load(ordering: .relaxed)
-      guard found & Self.urgentMask != 0 else { return }
-      if exchange(found, found - Self.oneUrgent) { return }
+      if found & Self.urgentMask == 0 || exchange(found, found - Self.oneUrgent) { break }
     }
+    // A release may have woken this thread alone.
+    if holder == nil { unsafe Futex.wakeOne(word) }
   }
 
   /// Releases the ticket, if the caller holds it.
@@ -191,6 +192,9 @@ package struct WriterTicket: Sendable {
       guard found & Self.holderMask == Self.value(of: number) else { return }
     }
   }
+
+  /// Wakes all waiters, which look whether they still have to wait.
+  package func wakeAll() { unsafe Futex.wakeAll(word) }
 
   /// The number of the holder, or `nil` when the ticket is free. A damaged word yields any number.
   package var holder: Int? {

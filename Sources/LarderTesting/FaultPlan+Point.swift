@@ -136,12 +136,14 @@ extension FaultPlan {
     /// A lock is released, and granted to no other request yet.
     public static let lockReleased = Point(.lockReleased)
 
-    // MARK: Increments
+    // MARK: Combined writes
 
     /// The process has offered a write to the process that writes.
     public static let writeOffered = Point(.writeOffered)
     /// A writer has claimed the writes that other processes offer, and executed none yet.
     public static let offersClaimed = Point(.offersClaimed)
+    /// The owner of an offered write that is claimed has found that it is not executed yet.
+    public static let claimAwaited = Point(.claimAwaited)
 
     // MARK: Objects, within a transaction
 

@@ -68,7 +68,7 @@ extension Crashes {
   static let processPoints: [FaultPoint] = [
     // Processes are killed there in `RedoLogPowerCutTests.swift` and `RedoLogStrictTests.swift`.
     .logReplayed, .logSynced, .lockEntered, .lockQueued, .lockReleased, .writeOffered,
-    .offersClaimed,
+    .offersClaimed, .claimAwaited,
   ]
 
   @Test func `The sweep injects a fault at every fault point`() {

@@ -27,7 +27,7 @@ import Testing
     .beforeRecord,
     .logWritten, .logCommitted, .logSyncing, .logSynced, .logReplayed,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
-    .lockEntered, .lockQueued, .lockReleased, .writeOffered, .offersClaimed,
+    .lockEntered, .lockQueued, .lockReleased, .writeOffered, .offersClaimed, .claimAwaited,
   ]
 
   @Test func `The documented fault points are the engine's`() {

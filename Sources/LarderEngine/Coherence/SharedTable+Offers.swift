@@ -43,7 +43,8 @@ package enum OfferState: Hashable {
   case claimed(UInt64)
   case settled(UInt64)
 
-  var isSettled: Bool { if case .settled = self { true } else { false } }
+  package var isSettled: Bool { if case .settled = self { true } else { false } }
+  var isClaimed: Bool { if case .claimed = self { true } else { false } }
 
   var word: UInt64 {
     switch self {
@@ -240,6 +241,8 @@ extension SharedTable {
       settled |= 1 << UInt64(slot)
     }
     unsafe claimed.pointee.bitwiseAnd(~settled, ordering: .sequentiallyConsistent)
+    // Their owners wait for the ticket. After a commit its release wakes them.
+    if settled != 0, !isEnd { ticket.wakeAll() }
     return settled != 0
   }
 

@@ -20,7 +20,11 @@ extension StoreCore {
   func takeTicket(in generation: Generation, offering: Offering? = nil) throws {
     let isTaken = generation.table.ticket.tryTake(as: generation.process)
     if isTaken, generation.environment.writerThread == nil { return }
-    if let offering, !isTaken { return try waitForTicket(in: generation, offering: offering) }
+    if let offering {
+      if !isTaken { return try waitForTicket(in: generation, offering: offering) }
+      // Its caller can withdraw it there.
+      requeue(offering)
+    }
     try waitForTicket(in: generation, isHeld: isTaken)
   }
 
@@ -48,9 +52,17 @@ extension StoreCore {
   func waitForTicket(
     in generation: Generation, _ offering: Offering, until deadline: UInt64
   ) throws -> Bool {
-    try waitForTicket(in: generation, false, until: deadline) {
-      try requireUnexecuted(in: generation)
-    }
+    guard
+      try waitForTicket(
+        in: generation, false, until: deadline,
+        check: {
+          try requireUnexecuted(in: generation)
+          if generation.table.offerState(generation.process).isClaimed { fault(.claimAwaited) }
+        })
+    else { return false }
+    // Only the holder of the ticket settles: what is not settled by now is settled by this process.
+    try requireUnexecuted(in: generation)
+    return true
   }
 
   private func waitForTicket(
@@ -64,8 +76,8 @@ extension StoreCore {
       isLockFree: { generation.environment.writerThread == nil },
       proceed: {
         if isShuttingDown.load(ordering: .acquiring) { throw StoreError.closed("write") }
-        try check()
         if generation.isClosing || table.isFenced { throw EngineSignal.generationChanged }
+        try check()
       })
   }
 

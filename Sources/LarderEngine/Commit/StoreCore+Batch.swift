@@ -65,12 +65,14 @@ extension StoreCore {
             if hasOffers { try transaction.executeOffers() }
             return BatchResult(results, of: requests, in: transaction)
           }.result
-        } catch let done as OfferExecuted {
-          try complete(offering!, done, in: generation)
-          return nil
-        } catch let error as StoreError where error.code == .outcomeUnknown {
-          guard let offering, offering.isClaimed, batch == nil else { throw error }
-          finish(offering, .failed(error))
+        } catch {
+          guard let offering, batch == nil else { throw error }
+          switch explained(error, after: offering, in: generation) {
+          case let done as OfferExecuted: try complete(offering, done, in: generation)
+          case let error as StoreError where offering.isClaimed && error.code == .outcomeUnknown:
+            finish(offering, .failed(error))
+          case let error: throw error
+          }
           return nil
         }
       }

@@ -82,6 +82,7 @@ extension StoreCore {
     in generation: Generation, _ offering: Offering?, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64, wait: DurableWait?) {
     if generation.keeper != nil, generation.table.hasFailedSync {
+      if let offering { requeue(offering) }
       // After a failed sync the contents of the disk are unknown: copy everything to new files.
       try copyGeneration(generation)
       throw EngineSignal.generationChanged
@@ -356,39 +357,6 @@ extension StoreCore {
       error.code.rawValue == SystemError.fileTooLarge && ResourceLimits.fileSize == nil
     if error.isDamage || isHuge { try fence(generation, because: error) }
     throw error
-  }
-
-  /// The work that remains after the transaction is published.
-  private struct PostCommitWork {
-    let learn: [() -> Void]
-    let books: CachedTotals
-    let slots: TouchedSlots
-    let commitVersion: UInt64
-    let evicted: UInt64
-    let expired: UInt64
-    let bytes: UInt64
-    let changesData: Bool
-
-    init(_ context: borrowing StoreTransaction, commitVersion: UInt64) {
-      learn = context.postCommitUpdates()
-      books = context.knownBooks
-      slots = Mutant.stampsAfterCommit.isActive ? context.touchedSlots : TouchedSlots()
-      self.commitVersion = commitVersion
-      evicted = context.evicted
-      expired = context.expired
-      bytes = context.bytesWritten
-      changesData = !context.touchedSlots.isEmpty
-    }
-
-    func publish(in generation: Generation) {
-      slots.forEach { generation.table.stamp(slot: $0, commitVersion: commitVersion) }
-      for body in learn { body() }
-      generation.books.withLock { $0 = books }
-      generation.count(.commits)
-      if evicted > 0 { generation.count(.evictions, by: evicted) }
-      if expired > 0 { generation.count(.expirations, by: expired) }
-      if bytes > 0 { generation.count(.bytesWritten, by: bytes) }
-    }
   }
 
   /// Writes the dirty flag to `state` and syncs it, before the first commit of a boot.

@@ -17,7 +17,7 @@ internal import Synchronization
 // LMDB has no savepoints. So the engine checks everything that can fail on content beforehand, and
 // repeats a transaction that fails all the same request by request.
 //
-// In a durable store, a caller that has led its own transaction hands over the leadership before it waits for the
+// In a durable store, a caller that has led its transaction transfers leadership before it waits for the
 // disk; the store's thread runs the closures that are queued before it waits for all of them
 // (`DurableWait.swift`). A batch keeps the leadership until it is on the disk: the next batch collects meanwhile.
 //
@@ -252,7 +252,7 @@ extension StoreCore {
 
   private func leadQueued(until own: WriteRequest?) {
     var held = HeldRequests()
-    // After the leadership was handed over.
+    // After leadership was transferred.
     defer { held.complete(self) }
     while true {
       if held.isDue { held.complete(self) }

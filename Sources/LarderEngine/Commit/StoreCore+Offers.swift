@@ -71,6 +71,7 @@ extension StoreCore {
   /// Takes the only request from the queue, if the ticket is taken and the request can be offered.
   func takeOffering(in generation: Generation) -> Offering? {
     let table = generation.table
+    let now = options.clock.now()
     // A monitor hears of the commit of every request, and of the wait for the ticket.
     guard monitors == nil, let holder = table.ticketHolder, holder != generation.process,
       generation.process < table.offerSlots, !generation.hasLostFiles.load(ordering: .acquiring)
@@ -79,7 +80,7 @@ extension StoreCore {
     let request = queue.state.withLock { state in
       state.takeSole { request in
         guard request.isIncrement || generation.log != nil && request.isPut else { return false }
-        offer = OfferedWrite(request, now: options.clock.now())
+        offer = OfferedWrite(request, now: now)
         return offer != nil
       }
     }
@@ -145,17 +146,29 @@ extension StoreCore {
     fault(.writeOffered)
     do {
       if try awaitTurn(in: generation, offering) { return }
-    } catch let done as OfferExecuted {
-      throw done
     } catch {
-      if table.withdrawOffer(slot) { throw error }
-      try requireUnexecuted(in: generation)
-      guard case .claimed = table.offerState(slot) else { throw error }
+      table.releaseTicket(process: slot)
+      if error is OfferExecuted || table.withdrawOffer(slot) { throw error }
       offering.isClaimed = true
-      try requireSuccession(of: generation)
-      throw outcomeUnknown(by: writer(in: generation))
+      throw explained(error, after: offering, in: generation)
     }
     try waitWithoutOffer(offering, in: generation)
+  }
+
+  /// Returns what an error means for the caller of a request that was claimed, and was in no transaction of this
+  /// process: it may be executed.
+  func explained(
+    _ error: any Error, after offering: Offering, in generation: Generation
+  ) -> any Error {
+    guard offering.isClaimed else { return error }
+    do { try requireUnexecuted(in: generation) } catch { return error }
+    let table = generation.table
+    guard table.offerState(generation.process).isClaimed else { return error }
+    // A generation of a cache that is fenced is abandoned as a whole, and the request is repeated.
+    let isAbandoned =
+      error is EngineSignal && options.durability == .cache && table.isFenced
+      && !table.isSuperseded
+    return isAbandoned ? error : outcomeUnknown(by: writer(in: generation))
   }
 
   /// Waits for the ticket with an offer.
@@ -172,7 +185,7 @@ extension StoreCore {
     }
     if table.withdrawOffer(slot) { return isHeld }
     try requireUnexecuted(in: generation)
-    guard case .claimed = table.offerState(slot) else { return isHeld }
+    guard table.offerState(slot).isClaimed else { return isHeld }
     offering.isClaimed = true
     // Until its transaction or its process has ended: the own transaction settles it then (O4).
     if try !isHeld && !waitForTicket(in: generation, offering, until: ticketDeadline) {

@@ -7,7 +7,7 @@ internal import Synchronization
 
 /// The wait for the disk that follows a commit to a durable store, with no lock held.
 ///
-/// A thread that has committed hands over the leadership before it waits, so that the next transaction of the
+/// A thread that has committed transfers leadership before it waits, so that the next transaction of the
 /// process is committed meanwhile, and several share a sync. The generation stays open until the wait has ended.
 final class DurableWait: Sendable {
   private let generation: Generation
@@ -45,6 +45,19 @@ final class DurableWait: Sendable {
     } catch {
       throw .committedUnsynced(error, path: core.directory.path)
     }
+  }
+}
+
+extension Generation {
+  /// Waits for the threads that wait for the disk, for a second at most.
+  func awaitDurableWaits() -> Bool {
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    let deadline = Clocks.monotonicNanoseconds() + 1_000_000_000
+    while durableWaits.load(ordering: .acquiring) > 0 {
+      if Clocks.monotonicNanoseconds() > deadline { return false }
+      Event().wait(nanoseconds: 100_000)
+    }
+    return true
   }
 }
 

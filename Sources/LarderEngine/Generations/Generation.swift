@@ -350,17 +350,6 @@ package final class Generation: Sendable {
   /// Whether the files were removed from the directory, with or without it.
   private var hasNoName: Bool { (try? presence.status)?.links == 0 }
 
-  /// Waits for the threads that wait for the disk, for a second at most.
-  private func awaitDurableWaits() -> Bool {
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
-    let deadline = Clocks.monotonicNanoseconds() + 1_000_000_000
-    while durableWaits.load(ordering: .acquiring) > 0 {
-      if Clocks.monotonicNanoseconds() > deadline { return false }
-      Event().wait(nanoseconds: 100_000)
-    }
-    return true
-  }
-
   /// Closes the environment after its readers have ended. The caller holds the open lock.
   ///
   /// - Returns: `false` if the process writer lock cannot be acquired within one second, because

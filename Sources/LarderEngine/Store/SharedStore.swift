@@ -317,7 +317,7 @@ extension StoreCore {
             if !transaction.touchedSlots.isEmpty { generation.count(.sets) }
             return result
           }
-          // After the leadership is handed over.
+          // After leadership is transferred.
           deferredWait.withLock { $0 = done.wait }
           return done.result
         }

@@ -136,10 +136,10 @@ final class LogSegments: Sendable {
     // Under another name until it is complete: a process may be killed meanwhile.
     let file = try OwnedFile(path: name + ".new", creation: .createIfMissing)
     try file.preallocate(size)
-    let zeros = [UInt8](repeating: 0, count: 1 << 18)
+    // One page at a time: Linux would keep more of them as one unit, all of which each record and sync looks at.
+    let zeros = [UInt8](repeating: 0, count: 4096)
     for offset in stride(from: 0, to: size, by: zeros.count) {
-      try file.write(
-        offset + zeros.count <= size ? zeros : Array(zeros[..<(size - offset)]), at: offset)
+      try file.write(zeros, at: offset)
     }
     try file.synchronize()
     try FileSystem.rename(name + ".new", to: name)
