@@ -8,11 +8,24 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// The layouts of types in one generation, as committed transactions stored them.
+/// The catalog of one generation, as far as this process has decoded it.
 ///
-/// A layout never changes, so what is known stays correct; a number that is not known is read again.
-private final class KnownLayouts: Sendable {
+/// A layout never changes, so what is known stays correct; a number that is not known is read again. The record of
+/// a type is known with its bytes, and applies if those that are stored are equal.
+private final class KnownCatalog: Sendable {
   private let types = Mutex<[UInt32: ObjectLayouts]>([:])
+  private let records = Mutex<[String: (bytes: [UInt8], record: ObjectTypeRecord)]>([:])
+
+  func record(named name: String, _ bytes: RawSpan) -> ObjectTypeRecord? {
+    records.withLock { records in
+      guard let known = records[name], bytes.equals(known.bytes) else { return nil }
+      return known.record
+    }
+  }
+
+  func learn(_ record: ObjectTypeRecord, _ bytes: [UInt8]) {
+    records.withLock { $0[record.name] = (bytes, record) }
+  }
 
   subscript(type: UInt32) -> ObjectLayouts? { types.withLock { $0[type] } }
 
@@ -20,15 +33,23 @@ private final class KnownLayouts: Sendable {
 }
 
 extension Generation {
-  private var layouts: KnownLayouts { layer(KnownLayouts.init) }
+  private var catalog: KnownCatalog { layer(KnownCatalog.init) }
+
+  /// Returns the record of a type with these bytes; `nil` if they are damaged.
+  func typeRecord(named name: String, _ bytes: RawSpan) -> ObjectTypeRecord? {
+    if let known = catalog.record(named: name, bytes) { return known }
+    let record = ObjectTypeRecord(bytes)
+    if let record, record.name == name { catalog.learn(record, bytes.copied()) }
+    return record
+  }
 
   /// Returns the map of an object with a layout if its layout is known, without reading the catalog.
   fileprivate func knownExpansion(_ object: RawSpan, type: UInt32) -> [UInt8]? {
-    layouts[type].flatMap { $0.expanded(object) }
+    catalog[type].flatMap { $0.expanded(object) }
   }
 
   /// Remembers the layouts of a type as a committed transaction stored them.
-  func learn(_ found: ObjectLayouts, of type: UInt32) { layouts.learn(found, of: type) }
+  func learn(_ found: ObjectLayouts, of type: UInt32) { catalog.learn(found, of: type) }
 }
 
 extension ObjectReading {

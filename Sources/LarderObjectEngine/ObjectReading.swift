@@ -59,7 +59,7 @@ package enum ObjectReading {
       return nil
     }
     // A missing record would let a program declare the type again, which hides the stored objects.
-    guard let record = ObjectTypeRecord(bytes) else {
+    guard let record = snapshot.generation.typeRecord(named: name, bytes) else {
       throw ChecksummedRecord.flaw(
         of: ObjectTypeRecord.self, bytes, "the record of the type \"\(name)\"")
     }

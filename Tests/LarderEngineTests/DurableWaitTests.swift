@@ -90,4 +90,49 @@ import Testing
     #expect(try again.bytes(forKey: 1) == [7])
     #expect(try again.verify() == [])
   }
+
+  /// Runs two transactions of tasks, the second one right after the first.
+  ///
+  /// - Parameter second: The closure of the second one; the event is set when the first caller has its result.
+  private func together<R: Sendable>(
+    first: @escaping @Sendable () throws -> Void, second: @escaping @Sendable (Event) -> R
+  ) async throws -> (first: Result<Void, any Error>, second: R) {
+    let (isRunning, isQueued, hasResult) = (Event(), Event(), Event())
+    let earlier = Task.detached { [store] in
+      defer { hasResult.set() }
+      try await store.write { transaction in
+        try transaction.setBytes([1], forKey: 1)
+        isRunning.set()
+        isQueued.wait(nanoseconds: 60_000_000_000)
+        try first()
+      }
+    }
+    while !isRunning.wait(nanoseconds: 1_000_000) { await Task.yield() }
+    let later = Task.detached { [store] in
+      try await store.write { transaction in
+        try transaction.setBytes([2], forKey: 2)
+        return second(hasResult)
+      }
+    }
+    while store.core.queuedWrites < 1 { await Task.yield() }
+    isQueued.set()
+    return (await earlier.result, try await later.value)
+  }
+
+  @Test func `A task receives its result while the closure of the next one runs`() async throws {
+    let outcome = try await together(first: {}) { $0.wait(nanoseconds: 30_000_000_000) }
+    try outcome.first.get()
+    #expect(outcome.second)
+  }
+
+  @Test func `A task that waits for the disk holds up no switch to new files`() async throws {
+    let old = try StoreFiles(of: store.path).generation
+    let outcome = try await together(first: { [store] in
+      try store.core.generation().table.noteFailedSync()
+    }) { _ in }
+    #expect(throws: StoreError.self) { try outcome.first.get() }
+    #expect(try StoreFiles(of: store.path).generation != old)
+    #expect(try store.bytes(forKey: 1) == [1] && store.bytes(forKey: 2) == [2])
+    #expect(!TestFiles.exists(old), "The store has left it.")
+  }
 }

@@ -28,7 +28,7 @@ import Testing
       #expect(shape.coordination == shape.ghosts + shape.queueSlots * 4)
       // A small store has no room for what is only reserved.
       let reserved = shape == .small ? 0 : 65_536
-      #expect(shape.remote == shape.coordination + 2 * reserved)
+      #expect(shape.remote == shape.coordination + reserved)
       #expect(shape.samples == shape.remote + reserved)
       let regionSize = shape.removals - shape.samples
       #expect(shape.fileSize == shape.removals + shape.removalWords * 8)

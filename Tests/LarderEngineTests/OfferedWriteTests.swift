@@ -175,9 +175,9 @@ import Testing
     try counters.setValue(1, forKey: "n")
     try store.namespace("counters").setLimits(NamespaceLimits(maximum: .bytes(4096)))
     let blobs = PersistentCache<String, [UInt8]>(storage: store, namespace: "counters")
-    try blobs.setValue([UInt8](repeating: 2, count: 2800), forKey: "pinned", pinned: true)
+    try blobs.setValue([UInt8](repeating: 2, count: 3700), forKey: "pinned", pinned: true)
     let content = EntryContent(
-      key: EncodedKey("n"), codec: 7, payload: [UInt8](repeating: 1, count: 1900),
+      key: EncodedKey("n"), codec: 7, payload: [UInt8](repeating: 1, count: 900),
       expires: EntryHeader.never)
     try place(
       #require(
@@ -202,11 +202,11 @@ import Testing
       #expect(offer.increment == nil)
       return true
     }
-    for count in [0, 1, 7, 8, 9, 255, 1976] {
+    for count in [0, 1, 7, 8, 9, 255, 952] {
       #expect(try isOffered(count, EntryAttributes(.never)))
     }
     #expect(try isOffered(10, EntryAttributes(.after(.seconds(5)))))
-    #expect(try !isOffered(1977, EntryAttributes(.never)))
+    #expect(try !isOffered(953, EntryAttributes(.never)))
     #expect(try !isOffered(10, EntryAttributes(.never, isPinned: true)))
     #expect(try !isOffered(10, EntryAttributes(.afterAccess(.seconds(5)))))
   }
@@ -266,7 +266,7 @@ import Testing
         guard table.offer(offer, slot: slot) else { continue }
         // Its check or one of its words.
         table.setOfferRegionWord(
-          256 + 2048 * slot + 8 * Int.random(in: 1..<2 + offer.words.count, using: &random),
+          256 + 1024 * slot + 8 * Int.random(in: 1..<2 + offer.words.count, using: &random),
           random.next())
       }
       for word in [0, 128] where random.chance(20) {
@@ -295,7 +295,7 @@ import Testing
       return true
     }
     #expect(try isOffered(1, .never) && isOffered(100, .after(.seconds(5))))
-    #expect(try !isOffered(2000, .never))
+    #expect(try !isOffered(1000, .never))
     #expect(try !isOffered(1, .afterAccess(.seconds(5))))
     #expect(table.offerSlots == 63)
   }

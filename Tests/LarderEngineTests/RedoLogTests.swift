@@ -193,4 +193,43 @@ import Testing
     let again = try open(crashed())
     for key in 0..<11 { #expect(try again.bytes(forKey: key) == value) }
   }
+
+  @Test(arguments: [Durability.durable, .durableStrict])
+  func `After a crash of the system a store has what was acknowledged on a full disk`(
+    durability: Durability
+  ) throws {
+    var random = Seed.announce().generator()
+    try directory.withSmallDisk(kilobytes: 24 << 10) { disk in
+      let store = try SharedStore(at: disk + "/store", .init(durability: durability))
+      var stored: [Int: [UInt8]] = [:]
+      var failures = 0
+      for round in 0..<8 {
+        // The room is for some of the files that the log begins, of 16 kB to 16 MB, or for none.
+        let free = [0, 40, 300, 1500, 6000].randomElement(using: &random)!
+        let ballast = disk + "/ballast"
+        _ = try ChildProcess.run("/bin/cp", ["/dev/zero", ballast])
+        try run("/usr/bin/truncate", "-s", "-\(free)K", ballast)
+        for _ in 0..<60 {
+          let key = Int.random(in: 0..<40, using: &random)
+          let value = [UInt8](
+            repeating: UInt8(round), count: Int.random(in: 10...60_000, using: &random))
+          do {
+            try store.setBytes(value, forKey: key)
+            stored[key] = value
+          } catch let error as StoreError {
+            #expect(error.code == .storageFull, "\(error)")
+            failures += 1
+          }
+        }
+        let again = try SharedStore(
+          at: crashed(store.path, "crashed-\(round)"), .init(durability: durability))
+        for (key, value) in stored { #expect(try again.bytes(forKey: key) == value) }
+        #expect(try again.verify() == [])
+        again.close()
+        TestFiles.removeAll(ballast)
+      }
+      #expect(failures > 0 && stored.count > 20)
+      store.close()
+    }
+  }
 }

@@ -13,14 +13,14 @@ internal import Synchronization
 //
 //     0  offered   u64   a bit for each slot: set by the owner after it has offered
 //   128  claimed   u64   a bit for each slot: set by a writer before it claims
-//   256  slots     2,048 bytes for each of the first 63 process slots
+//   256  slots     1,024 bytes for each of the first 63 process slots
 //
 //   slot:   0 state u64   0 free, 1 offered; V << 2 | 2: claimed by the transaction with the commit
 //                         version V; V << 2 | 3: settled by it
 //           8 check u64   XXH64 of the offer
 //          16 offer, as words: `OfferedWrite.swift`
-//        2032 outcome u64 1 stored, 2 overflow, 3 refused: the owner executes it
-//        2040 result u64  increment: the bit pattern of the new value, or of the old one after an overflow
+//        1008 outcome u64 1 stored, 2 overflow, 3 refused: the owner executes it
+//        1016 result u64  increment: the bit pattern of the new value, or of the old one after an overflow
 //
 // Only the owner changes a state from free or settled to offered, and from offered to free. Only the holder
 // of the writer ticket claims and settles: with LMDB's writer lock, except after its commit (O3), when it
@@ -73,7 +73,7 @@ package enum OfferOutcome: Hashable {
 
 extension SharedTable {
   private static var slotsOffset: Int { 256 }
-  private static var slotSize: Int { 2048 }
+  private static var slotSize: Int { 1024 }
 
   /// The number of process slots whose processes can offer writes. A small store has none.
   package var offerSlots: Int {
@@ -134,8 +134,8 @@ extension SharedTable {
   /// Returns the outcome of a settled offer.
   package func offerOutcome(_ slot: Int) -> OfferOutcome {
     let start = offset(offer: slot)
-    let result = unsafe word(start + 2040).pointee.load(ordering: .relaxed)
-    return switch unsafe word(start + 2032).pointee.load(ordering: .relaxed) {
+    let result = unsafe word(start + 1016).pointee.load(ordering: .relaxed)
+    return switch unsafe word(start + 1008).pointee.load(ordering: .relaxed) {
     case 1: .stored(result)
     case 2: .overflow(result)
     default: .refused
@@ -206,8 +206,8 @@ extension SharedTable {
       case .overflow(let old): (2, old)
       case .refused: (3, 0)
       }
-    unsafe word(start + 2040).pointee.store(result, ordering: .relaxed)
-    unsafe word(start + 2032).pointee.store(code, ordering: .releasing)
+    unsafe word(start + 1016).pointee.store(result, ordering: .relaxed)
+    unsafe word(start + 1008).pointee.store(code, ordering: .releasing)
   }
 
   /// Settles the offers that transactions have claimed (O3, O4).

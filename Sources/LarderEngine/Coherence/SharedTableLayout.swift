@@ -79,7 +79,7 @@
 //           small queue     2^n/2 u64   entries in the order of their admission
 //           main queue      2^n/2 u64   entries that were used again
 //           ghosts          2^n/2 u32   evicted entries
-//           coordination    128 kB      writes that processes offer to the one that writes
+//           coordination    64 kB       writes that processes offer to the one that writes
 //                                       (`SharedTable+Offers.swift`)
 //           remote          64 kB       links to remote servers (`SharedTable+Remote.swift`)
 //           samples         64 kB       the sampled uses: a ring of words, after its head, its tail and
@@ -253,7 +253,7 @@ package struct SharedTableShape: Sendable, Hashable {
   /// The offset of the region for locks and counters in bytes.
   package var coordination: Int { ghosts + queueSlots * 4 }
   /// The offset of the region for links to remote servers in bytes.
-  package var remote: Int { coordination + 2 * reservedSize }
+  package var remote: Int { coordination + reservedSize }
   /// The offset of the region for samples in bytes.
   package var samples: Int { remote + reservedSize }
   /// The number of samples that the ring has room for.

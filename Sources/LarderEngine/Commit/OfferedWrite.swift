@@ -12,13 +12,13 @@ internal import LarderSystem
 //   2  the expiration, in milliseconds since 1970
 //   3  u8 code of the integer type, or zero for a put; u8 whether a new counter is pinned; u8 key tag; u8
 //      zero; u16 length of the namespace's name; u16 length of the key
-//   4  name, key and value, together at most 1,984 bytes
+//   4  name, key and value, together at most 960 bytes
 
 /// A write of one key as it is offered to another process: an increment, or a put of a small value without
 /// special attributes.
 package struct OfferedWrite: Hashable {
   static var headWords: Int { 4 }
-  static var textBytes: Int { 1984 }
+  static var textBytes: Int { 960 }
   /// The time after which an offer is not executed: its owner was stopped or killed.
   static var longest: UInt64 { 10_000_000 }
 

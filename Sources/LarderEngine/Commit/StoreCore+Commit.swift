@@ -92,7 +92,9 @@ extension StoreCore {
     if generation.isClosing { throw EngineSignal.generationChanged }
     let done = try runLocked(in: generation, offering, body)
     // Others write during the wait.
-    let waits = done.isCommitted && generation.log != nil
+    let waits =
+      done.isCommitted && generation.log != nil
+      && generation.table.durableVersion < done.commitVersion
     return (
       done.result, done.commitVersion,
       waits ? DurableWait(for: done.commitVersion, in: generation) : nil

@@ -18,7 +18,7 @@ internal import Synchronization
 // repeats a transaction that fails all the same request by request.
 //
 // In a durable store, a caller that has led its transaction transfers leadership before it waits for the
-// disk; the store's thread runs the closures that are queued before it waits for all of them
+// disk; the store's thread runs the next closure while another thread waits for those of asynchronous callers
 // (`DurableWait.swift`). A batch keeps the leadership until it is on the disk: the next batch collects meanwhile.
 //
 // A closure of an asynchronous caller runs only on the store's own thread. A waiting caller that
@@ -58,7 +58,6 @@ extension StoreCore {
     }
     switch record.result {
     case .done(let commitVersion, let changed):
-      try record.takeWait()?.end(self)
       return .done(commitVersion: commitVersion, changed: changed)
     case .failed(let error): throw error
     case nil:
@@ -247,22 +246,20 @@ extension StoreCore {
     leader.store(OSThread.token, ordering: .relaxed)
     leaderDeadline.store(deadline, ordering: .relaxed)
     leadQueued(until: own)
+    // Before code of the user runs, which may close the generation that the wait keeps open.
+    own?.endWait(self)
     deliverNotices()
   }
 
   private func leadQueued(until own: WriteRequest?) {
-    var held = HeldRequests()
-    // After leadership was transferred.
-    defer { held.complete(self) }
     while true {
-      if held.isDue { held.complete(self) }
       let head: WriteRequest? = queue.state.withLock { $0.head }
       if let head, case .exclusive(let body) = head.kind {
         if head === own {
-          run(body, of: head, &held)
+          run(body, of: head)
         } else if !head.hasWaiter, own == nil || worker.isCurrentThread {
           let deadline = leaderDeadline.exchange(head.deadline, ordering: .relaxed)
-          run(body, of: head, &held)
+          run(body, of: head)
           leaderDeadline.store(deadline, ordering: .relaxed)
         } else {
           // The thread of a waiting caller runs its closure, with its time limit. Closures of
@@ -289,14 +286,12 @@ extension StoreCore {
     }
   }
 
-  private func run(
-    _ body: @Sendable (StoreCore) -> Void, of head: WriteRequest, _ held: inout HeldRequests
-  ) {
+  private func run(_ body: @Sendable (StoreCore) -> Void, of head: WriteRequest) {
     // A request that its caller withdrew after its time limit is not run.
     guard queue.state.withLock({ $0.removeHead(head) }) else { return }
     if let monitors { monitors.runExclusive(head.origin) { body(self) } } else { body(self) }
     if let wait = deferredWait.withLock({ $0.take() }) {
-      if head.hasCompletion { return held.hold(head, wait) }
+      if head.hasCompletion { return completions.add(head, wait, self) }
       head.setWait(wait)
     }
     head.finish(.done(commitVersion: 0, changed: true))

@@ -176,7 +176,12 @@ package final class WriteRequest: Sendable {
   var hasCompletion: Bool { onDone != nil }
 
   func setWait(_ wait: DurableWait) { details.withLock { $0.wait = wait } }
-  func takeWait() -> DurableWait? { details.withLock { $0.wait.take() } }
+
+  /// Waits until the transaction of the request is on the disk, in the thread of its caller.
+  func endWait(_ core: StoreCore) {
+    guard let wait = details.withLock({ $0.wait.take() }) else { return }
+    do throws(StoreError) { try wait.end(core) } catch { finish(.failed(error)) }
+  }
 
   var isDone: Bool { status.load(ordering: .acquiring) & 7 >= WriteRequest.committed }
 

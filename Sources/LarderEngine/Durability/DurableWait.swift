@@ -73,34 +73,50 @@ extension StoreError {
   }
 }
 
-/// The requests of asynchronous callers that wait for the disk, and the store's thread with them: one sync for all.
-struct HeldRequests {
-  private var held: [(request: WriteRequest, wait: DurableWait)] = []
-  private var since: UInt64 = 0
+/// The thread that completes the requests of asynchronous callers once their transactions are on the disk. The store's
+/// thread runs the next closure meanwhile.
+final class DurableCompletions: Sendable {
+  private typealias Held = (request: WriteRequest, wait: DurableWait)
 
-  /// More are not held back, nor longer.
-  private static let limit = 64
-  private static let nanoseconds: UInt64 = 1_000_000
+  private let thread = BackgroundThread()
+  private let held = Mutex<[Held]>([])
 
-  var isDue: Bool {
-    !held.isEmpty
-      && (held.count >= Self.limit || Clocks.monotonicNanoseconds() &- since > Self.nanoseconds)
-  }
-
-  mutating func hold(_ request: WriteRequest, _ wait: DurableWait) {
-    if held.isEmpty { since = Clocks.monotonicNanoseconds() }
-    held.append((request, wait))
-  }
-
-  /// Waits, and completes the requests.
-  mutating func complete(_ core: StoreCore) {
-    // The wait for the last one ends those for the others.
-    for (request, wait) in held.reversed() {
-      var result = WriteRequest.Result.done(commitVersion: 0, changed: true)
-      do throws(StoreError) { try wait.end(core) } catch { result = .failed(error) }
-      request.finish(result)
+  /// Completes a request when its wait has ended.
+  func add(_ request: WriteRequest, _ wait: DurableWait, _ core: StoreCore) {
+    held.withLock { $0.append((request, wait)) }
+    do {
+      // Strong: `stop()` ends the thread before the core is released.
+      try thread.start { [self, core] in
+        thread.rest()
+        completeAll(core)
+        return .max / 4
+      }
+    } catch {
+      core.report(StoreError(error, during: "start the thread of commits"))
     }
-    for (request, _) in held { request.announce() }
-    held = []
+    if thread.hasStarted, !thread.isStopped { thread.wake() } else { completeAll(core) }
+  }
+
+  /// Completes all requests, and ends the thread.
+  func stop() { thread.stop() }
+
+  private func completeAll(_ core: StoreCore) {
+    while true {
+      var batch = held.withLock { held in
+        defer { held = [] }
+        return held
+      }
+      if batch.isEmpty { return }
+      // The wait for the last one ends those for the others.
+      for (request, wait) in batch.reversed() {
+        var result = WriteRequest.Result.done(commitVersion: 0, changed: true)
+        do throws(StoreError) { try wait.end(core) } catch { result = .failed(error) }
+        request.finish(result)
+      }
+      let requests = batch.map(\.request)
+      // The callers may run on this thread, and close the store.
+      batch = []
+      for request in requests { request.announce() }
+    }
   }
 }

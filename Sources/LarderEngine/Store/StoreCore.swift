@@ -39,6 +39,7 @@ package final class StoreCore: Sendable {
   let worker = StoreWorker()
   let watcher = StoreWatcher()
   let syncer = Checkpointer()
+  let completions = DurableCompletions()
   let lastTick = Atomic<UInt64>(0)
   /// The time at which a commit of a durable store last checked for replaced files. Apart from
   /// `lastTick`, so that constant commits do not keep the thread from its ticks.
@@ -188,6 +189,7 @@ package final class StoreCore: Sendable {
     if queue.isBusy { _ = try? submit(WriteRequest(.barrier)) }
     isShuttingDown.store(true, ordering: .releasing)
     worker.stop()
+    completions.stop()
     watcher.stop()
     // The thread may sleep for seconds, and keep the files mapped.
     (try? generation())?.table.advanceWakeWord()

@@ -17,16 +17,16 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   case cache
   /// Each commit is on the disk before its call returns.
   ///
-  /// A commit costs one sync of the store's redo log, which the commits of all processes share that come at the
-  /// same time. Other processes see a commit up to one sync before its call returns: after a crash of the operating
+  /// A commit costs one sync of the store's redo log, which the commits of all processes and threads share that
+  /// come at the same time. Other processes see a commit up to one sync before its call returns: after a crash of the operating
   /// system in between, they may have read what is lost. ``SharedStore/waitUntilDurable(_:)`` waits for a
   /// commit that was read.
   case durable
   /// Each commit is on the disk before another process sees it, and before its call returns.
   ///
-  /// As `.durable`, but the sync takes place before the commit, while no other process can write. So processes do
-  /// not share syncs, and eight writers together are as fast as one. A transaction with more than
-  /// 4 MB of changes is visible up to one sync before it is on the disk.
+  /// As `.durable`, but the sync takes place before the commit, while no other process can write. So transactions do
+  /// not share syncs; small values that several processes store at the same time share a transaction. A transaction
+  /// with more than 4 MB of changes is visible up to one sync before it is on the disk.
   case durableStrict
   /// No write waits for the disk. All writes are synced in the background, at the store's interval
   /// (``StoreOptions/syncInterval``).

@@ -42,6 +42,8 @@ final class RedoLog: Sendable {
   private let syncedVersion = Atomic<UInt64>(0)
   /// Whether a thread of this process syncs for all: the lock of `PresenceLocks.logSyncer` is one of processes.
   private let isSyncing = Atomic<Bool>(false)
+  /// Held during a sync of the log and until its failure is noted: the system reports a failure once.
+  private let syncTurn = Mutex<Void>(())
 
   /// The changes of a larger transaction are not recorded: it is cheaper to sync its pages.
   static let recordLimit = 4 << 20
@@ -241,29 +243,35 @@ final class RedoLog: Sendable {
     var word = table.logSyncWord
     while table.durableVersion < version {
       if table.hasFailedSync { throw unknown(generation) }
-      if try synchronizeIfElected(upTo: version, in: generation) { continue }
+      // After that time the process that syncs is stopped, or its disk is slow.
+      let isPatient = Clocks.monotonicNanoseconds() &- since <= Self.patience
+      if try synchronizeIfElected(upTo: version, in: generation, isPatient) { continue }
       table.sleep(whileLogSyncWordIs: word, nanoseconds: 2_000_000)
       let now = table.logSyncWord
       if now != word { (word, since) = (now, Clocks.monotonicNanoseconds()) }
-      // The process that syncs is stopped, or its disk is slow.
-      if Clocks.monotonicNanoseconds() &- since > Self.patience {
-        try synchronize(upTo: version, in: generation)
-      }
     }
   }
 
   private static let patience: UInt64 = 200_000_000
 
+  /// - Parameter isPatient: Whether another process may sync instead.
   /// - Returns: `false` if another thread or process syncs.
   private func synchronizeIfElected(
-    upTo version: UInt64, in generation: Generation
+    upTo version: UInt64, in generation: Generation, _ isPatient: Bool
   ) throws -> Bool {
     if isSyncing.exchange(true, ordering: .acquiringAndReleasing) { return false }
-    defer { isSyncing.store(false, ordering: .releasing) }
-    guard try generation.presence.tryLock(.exclusive, at: PresenceLocks.logSyncer) else {
-      return false
+    var mustWake = false
+    defer {
+      isSyncing.store(false, ordering: .releasing)
+      // Last, so that a waiter that wakes up can be elected.
+      if mustWake { generation.table.advanceLogSyncWord() }
     }
-    defer { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.logSyncer) }
+    let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.logSyncer)
+    if !isElected, isPatient { return false }
+    mustWake = true
+    defer {
+      if isElected { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.logSyncer) }
+    }
     fault(.logSyncing)
     try synchronize(upTo: version, in: generation)
     return true
@@ -286,7 +294,6 @@ final class RedoLog: Sendable {
     } else {
       try generation.keeper?.synchronize(generation)
     }
-    table.advanceLogSyncWord()
   }
 
   private func newestSegment(in generation: Generation) throws -> LogSegments.Segment? {
@@ -306,15 +313,17 @@ final class RedoLog: Sendable {
     _ segment: LogSegments.Segment, in generation: Generation
   ) throws(StoreError) {
     if Mutant.logUnsynced.isActive { return }
-    do {
-      generation.count(.logSyncs)
-      try segment.file.synchronizeContent()
-    } catch {
-      generation.table.noteFailedSync()
-      throw unknown(generation, error.errno)
+    try syncTurn.withLock { _ throws(StoreError) in
+      do throws(SystemError) {
+        generation.count(.logSyncs)
+        try segment.file.synchronizeContent()
+      } catch {
+        generation.table.noteFailedSync()
+        throw unknown(generation, error.errno)
+      }
+      // The system reports a failure once, perhaps to another process.
+      if generation.table.hasFailedSync { throw unknown(generation) }
     }
-    // The system reports a failure once, perhaps to another process.
-    if generation.table.hasFailedSync { throw unknown(generation) }
   }
 
   private func unknown(_ generation: Generation, _ code: Int32? = nil) -> StoreError {
