@@ -78,6 +78,18 @@ import Testing
     #expect(most >= 2)
   }
 
+  @Test func `A stopped process that syncs for others holds up the first commit only`() throws {
+    try holdSync()
+    let start = ContinuousClock.now
+    for key in 0..<150 { try store.setBytes([1], forKey: key) }
+    // With a wait for each it would be 30 s.
+    #expect(ContinuousClock.now - start < .seconds(20))
+    #expect(try waiting == 0)
+    try releaseSync()
+    try store.setBytes([2], forKey: 0)
+    #expect(try presence.tryLock(.exclusive, at: PresenceLocks.logSyncer))
+  }
+
   @Test func `Closing waits for threads that wait for the disk`() throws {
     try holdSync()
     let thread = JoinableThread { [store] in

@@ -69,6 +69,9 @@ public final class SharedStore: Sendable {
   /// Closes this handle. The last handle of the process commits the queued writes and closes the
   /// files.
   ///
+  /// If another process is stopped inside a write, this waits for ``StoreOptions/writeTimeout``; then the queued
+  /// writes are lost, and ``StoreOptions/onError`` gets the error.
+  ///
   /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``.
   public func close() {
     if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return }

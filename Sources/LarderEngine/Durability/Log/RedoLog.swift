@@ -42,6 +42,8 @@ final class RedoLog: Sendable {
   private let syncedVersion = Atomic<UInt64>(0)
   /// Whether a thread of this process syncs for all: the lock of `PresenceLocks.logSyncer` is one of processes.
   private let isSyncing = Atomic<Bool>(false)
+  /// Whether the process that syncs for all was found to be stopped, and has not released its lock since.
+  private let isOverdue = Atomic<Bool>(false)
   /// Held during a sync of the log and until its failure is noted: the system reports a failure once.
   private let syncTurn = Mutex<Void>(())
 
@@ -267,7 +269,9 @@ final class RedoLog: Sendable {
       if mustWake { generation.table.advanceLogSyncWord() }
     }
     let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.logSyncer)
-    if !isElected, isPatient { return false }
+    if !isElected, isPatient, !isOverdue.load(ordering: .relaxed) { return false }
+    // Until its lock is free, this process waits for the stopped one no more.
+    isOverdue.store(!isElected, ordering: .relaxed)
     mustWake = true
     defer {
       if isElected { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.logSyncer) }
