@@ -60,8 +60,8 @@ extension StoreCore {
               if generation.log != nil { awaitOffers(in: generation) }
               // Some came in the meantime.
               if transaction.claimOffers() { hasOffers = true }
+              if generation.log != nil { generation.table.combined = transaction.offers.count }
             }
-            generation.table.combined = transaction.offers.count
             if hasOffers { try transaction.executeOffers() }
             return BatchResult(results, of: requests, in: transaction)
           }.result

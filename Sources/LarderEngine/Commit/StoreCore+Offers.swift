@@ -71,11 +71,11 @@ extension StoreCore {
   /// Takes the only request from the queue, if the ticket is taken and the request can be offered.
   func takeOffering(in generation: Generation) -> Offering? {
     let table = generation.table
-    let now = options.clock.now()
     // A monitor hears of the commit of every request, and of the wait for the ticket.
     guard monitors == nil, let holder = table.ticketHolder, holder != generation.process,
       generation.process < table.offerSlots, !generation.hasLostFiles.load(ordering: .acquiring)
     else { return nil }
+    let now = options.clock.now()
     var offer: OfferedWrite?
     let request = queue.state.withLock { state in
       state.takeSole { request in

@@ -11,7 +11,7 @@ internal import Synchronization
 /// process is committed meanwhile, and several share a sync. The generation stays open until the wait has ended.
 final class DurableWait: Sendable {
   private let generation: Generation
-  let commitVersion: UInt64
+  private let commitVersion: UInt64
 
   /// Creates the wait of a transaction that was committed. The caller has the process writer lock: the generation
   /// is open.
@@ -41,7 +41,7 @@ final class DurableWait: Sendable {
   func end(_ core: StoreCore) throws(StoreError) {
     guard let log = generation.log else { return }
     do {
-      try log.waitUntilDurable(commitVersion, in: generation)
+      try withExtendedLifetime(self) { try log.waitUntilDurable(commitVersion, in: generation) }
     } catch {
       throw .committedUnsynced(error, path: core.directory.path)
     }
@@ -97,8 +97,12 @@ final class DurableCompletions: Sendable {
     if thread.hasStarted, !thread.isStopped { thread.wake() } else { completeAll(core) }
   }
 
-  /// Completes all requests, and ends the thread.
-  func stop() { thread.stop() }
+  /// Ends the thread, and completes all requests.
+  func stop(_ core: StoreCore) {
+    thread.stop()
+    // Its last turn may have been over before the last request came.
+    completeAll(core)
+  }
 
   private func completeAll(_ core: StoreCore) {
     while true {

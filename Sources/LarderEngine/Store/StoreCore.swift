@@ -189,7 +189,7 @@ package final class StoreCore: Sendable {
     if queue.isBusy { _ = try? submit(WriteRequest(.barrier)) }
     isShuttingDown.store(true, ordering: .releasing)
     worker.stop()
-    completions.stop()
+    completions.stop(self)
     watcher.stop()
     // The thread may sleep for seconds, and keep the files mapped.
     (try? generation())?.table.advanceWakeWord()
