@@ -15,7 +15,7 @@ struct VerifyCommand: ParsableCommand {
     commandName: "verify",
     abstract: "Check the whole store: its pages, every entry, its totals.",
     discussion: """
-      Of a durable store also the log, as it is read after a crash of the system. \
+      Of a relaxed or durable store also the log, as it is read after a crash of the system. \
       Prints one line for each finding, the most severe first, and changes nothing. Other \
       processes read and write without waiting; the file may grow by their writes. Reading a \
       gigabyte takes a second or two.

@@ -21,7 +21,7 @@ internal import LarderSystem
 // and evicted down to in others; a store that is over its budget is checked again.
 
 extension SharedStore {
-  /// Checks the file, every entry, the counters, and the log of a durable store.
+  /// Checks the file, every entry, the counters, and the log of a relaxed or durable store.
   ///
   /// ```swift
   /// let findings = try store.verify { print("\($0.phase): \($0.done) of \($0.total)") }

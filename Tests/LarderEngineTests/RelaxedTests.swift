@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -23,11 +24,38 @@ import Testing
     try SharedStore(at: path ?? self.path, Self.options)
   }
 
+  /// Opens a new store whose log has begun: before that, each commit needs a checkpoint.
+  func openLogged() throws -> SharedStore {
+    let store = try open()
+    try store.setBytes([0], forKey: "first")
+    try store.sync()
+    return store
+  }
+
+  /// Makes a checkpoint, whether or not one is due.
+  func checkpoint(_ store: SharedStore) { store.core.syncIfDue(now: .max / 2) }
+
+  /// The files of the log.
+  func log() throws -> [(name: String, bytes: [UInt8])] {
+    let files = try StoreFiles(of: path).generation
+    return try (0..<32).map { "log-\($0)" }.filter { TestFiles.exists(files + "/" + $0) }
+      .map { ($0, try TestFiles.contents(of: files + "/" + $0)) }
+  }
+
   /// The store's files as they are now, and every page of them on the disk, after a crash of the
   /// system.
-  func crashed(_ name: String = "crashed") throws -> String {
+  ///
+  /// - Parameter log: The files of the log, if those of the store did not come to the disk.
+  func crashed(
+    _ name: String = "crashed", log: [(name: String, bytes: [UInt8])]? = nil
+  ) throws -> String {
     let copy = directory.path + "/" + name
     try run("/bin/cp", "-a", path, copy)
+    if let log {
+      let files = try StoreFiles(of: copy).generation
+      for number in 0..<32 { TestFiles.removeAll(files + "/log-\(number)") }
+      for (name, bytes) in log { try TestFiles.write(bytes, to: files + "/" + name) }
+    }
     let file = try StoreFiles(of: copy).state
     var state = try #require(try StoreState.read(from: file))
     state.bootID = state.bootID &+ 1
@@ -41,10 +69,11 @@ import Testing
     let store = try open()
     for key in 0..<40 { try store.setBytes(.init(repeating: 1, count: key * 300), forKey: key) }
     try store.sync()
+    let synced = try log()
     for key in 0..<40 { try store.setBytes(.init(repeating: 2, count: key * 300), forKey: key) }
     try store.remove(forKey: 7)
     let commitVersion = try store.core.generation().table.lastStamped
-    let path = try crashed()
+    let path = try crashed(log: synced)
     let log = EventLog()
     var options = log.options(.relaxed)
     options.syncInterval = .seconds(3600)
@@ -61,6 +90,58 @@ import Testing
     #expect(try open(path).bytes(forKey: 1) == [3])
   }
 
+  @Test func `An orderly reboot that closes nothing loses no commit of a relaxed store`() throws {
+    let store = try openLogged()
+    for key in 0..<400 {
+      try store.setBytes(.init(repeating: UInt8(key % 250), count: key * 10), forKey: key)
+    }
+    for key in 0..<50 { try store.remove(forKey: key) }
+    #expect(try store.statistics().unsyncedCommits == 450)
+    #expect(try log().count > 2)
+    let again = try open(crashed())
+    for key in 0..<400 {
+      let value = [UInt8](repeating: UInt8(key % 250), count: key * 10)
+      #expect(try again.bytes(forKey: key) == (key < 50 ? nil : value))
+    }
+    #expect(try again.verify() == [])
+  }
+
+  @Test func `A relaxed store whose log is full writes on, and logs again after a checkpoint`()
+    throws
+  {
+    let store = try openLogged()
+    let core = store.core
+    let table = try core.generation().table
+    let value = [UInt8](repeating: 5, count: 1 << 20)
+    func isThere(_ keys: Range<Int>, _ image: String) throws -> [Int] {
+      let again = try open(crashed(image))
+      #expect(try again.verify() == [])
+      return try keys.filter { try again.bytes(forKey: $0) == value }
+    }
+    do {
+      // As if another process were in the middle of a long checkpoint.
+      let presence = try OwnedFile(path: try core.generation().path + "/presence")
+      #expect(try presence.tryLock(.exclusive, at: PresenceLocks.syncer))
+      let before = table.checkpointVersion
+      for key in 0..<100 { try store.setBytes(value, forKey: key) }
+      #expect(table.checkpointVersion == before)
+      #expect(try store.statistics().unsyncedCommits == 100)
+      #expect(try log().reduce(0) { $0 + $1.bytes.count } <= 64 << 20)
+      // The first ones.
+      let found = try isThere(0..<100, "full")
+      #expect(found == Array(0..<found.count) && found.count > 30 && found.count < 70)
+    }
+    for key in 100..<110 {
+      try store.setBytes(value, forKey: key)
+      core.syncIfDue()
+    }
+    #expect(table.logGap <= table.checkpointVersion)
+    try store.setBytes([1], forKey: 200)
+    #expect(table.logEnd(after: table.lastStamped) != nil)
+    #expect(try isThere(0..<110, "again") == Array(0..<110))
+    #expect(try open(directory.path + "/again").bytes(forKey: 200) == [1])
+  }
+
   @Test func `A place in the changes after the last sync is followed by a gap after a crash`()
     throws
   {
@@ -68,10 +149,11 @@ import Testing
     _ = try store.recentChanges(since: store.changeCursor())
     try store.setBytes([1], forKey: 1)
     try store.sync()
+    let log = try log()
     let synced = try store.changeCursor()
     try store.setBytes([2], forKey: 1)
     let lost = try store.changeCursor()
-    let again = try open(crashed())
+    let again = try open(crashed(log: log))
     try again.setBytes([3], forKey: 2)
     for cursor in [synced, lost] {
       let events = try again.recentChanges(since: cursor)
@@ -100,22 +182,21 @@ import Testing
       try TestFiles.write(state, to: files.state)
     }
     let again = try open(path)
-    #expect(try again.bytes(forKey: 1) == [1])
+    #expect(try again.bytes(forKey: 1) == [2])
     #expect(try again.verify() == [])
   }
 
   @Test func `A sync that was not done is due after the interval, and shown`() throws {
-    let store = try open()
-    try store.sync()
+    let store = try openLogged()
     #expect(try store.statistics().syncInterval == .seconds(3600))
     #expect(try store.statistics().unsyncedCommits == 0)
     let table = try store.core.generation().table
-    let now = table.syncedAt
+    let now = table.logSyncedAt
     #expect(store.core.syncIfDue(now: now + 10_000_000) == nil)
     try store.setBytes([1], forKey: 1)
     try store.setBytes([2], forKey: 2)
     #expect(try store.statistics().unsyncedCommits == 2)
-    #expect(store.core.syncIfDue(now: now + 3_599_000) == 1_000_000_000)
+    #expect(store.core.syncIfDue(now: now + 3_599_000) == 250_000_000)
     #expect(try store.statistics().unsyncedCommits == 2)
     #expect(store.core.syncIfDue(now: now + 3_600_000) != nil)
     #expect(try store.statistics().unsyncedCommits == 0)
@@ -180,7 +261,7 @@ import Testing
       TestFiles.removeAll(file)
       if !damage.isEmpty { try TestFiles.write(damage, to: file) }
       try store.setBytes([2], forKey: 1)
-      try store.sync()
+      checkpoint(store)
       #expect(try TestFiles.size(file) == CheckpointFile.size)
       let copy = try crashed("crashed-\(damage.count)")
       #expect(try open(copy).bytes(forKey: 1) == [2])
@@ -191,7 +272,7 @@ import Testing
     #expect(try again.bytes(forKey: 1) == [2])
     // The first write needs a record before it.
     try again.setBytes([3], forKey: 1)
-    #expect(try open(try crashed("last")).bytes(forKey: 1) == [2])
+    #expect(try open(try crashed("last")).bytes(forKey: 1) == [3])
   }
 
   @Test
@@ -216,12 +297,12 @@ import Testing
     #expect(try again.verify() == [])
   }
 
-  @Test func `A repair after a crash of the system also rolls back to the last sync`() throws {
-    let store = try open()
+  @Test func `A repair after a crash of the system also reads the log of a relaxed store`() throws {
+    let store = try openLogged()
     try store.setBytes([1], forKey: 1)
-    try store.sync()
+    let log = try log()
     try store.setBytes([2], forKey: 1)
-    let path = try crashed()
+    let path = try crashed(log: log)
     let before = try TestFiles.contents(of: StoreFiles(of: path).data)
     #expect(try SharedStore.repair(at: path, dryRun: true).outcome == .repairable)
     #expect(try TestFiles.contents(of: StoreFiles(of: path).data) == before)
@@ -245,31 +326,30 @@ import Testing
     #expect(try again.bytes(forKey: 1) == [1] && again.bytes(forKey: 2) == [2])
   }
 
-  @Test func `The pages of the snapshot synced last are kept, and used again after the next sync`()
+  @Test func `The pages of the last checkpoint are kept, and used again after the next one`()
     throws
   {
     let store = try open()
-    func rounds(_ count: Int, sync: Bool) throws {
+    func rounds(_ count: Int, checkpoints: Bool) throws {
       for round in 0..<count {
         try store.setBytes(.init(repeating: UInt8(round), count: 20_000), forKey: round % 3)
-        if sync { try store.sync() }
+        if checkpoints { checkpoint(store) }
       }
     }
-    try rounds(20, sync: true)
+    try rounds(20, checkpoints: true)
     let small = try store.statistics().fileBytes
-    try rounds(200, sync: true)
+    try rounds(200, checkpoints: true)
     #expect(try store.statistics().fileBytes < 2 * small)
-    try rounds(200, sync: false)
+    try rounds(200, checkpoints: false)
     let large = try store.statistics().fileBytes
     #expect(large > small + 200 * 20_000)
-    try store.sync()
-    try rounds(150, sync: false)
+    checkpoint(store)
+    try rounds(150, checkpoints: false)
     #expect(try store.statistics().fileBytes == large)
   }
 
   @Test func `A large amount written is synced before the interval ends`() throws {
-    let store = try open()
-    try store.sync()
+    let store = try openLogged()
     let value = [UInt8](repeating: 1, count: 1_000_000)
     var rounds = 0
     // The thread that is woken for it needs a moment.

@@ -15,6 +15,9 @@ extension Processes {
     let hour = 3_600_000 as UInt64
     let ground = try StoreFixture(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let writer = try ground.peer("relaxed")
+    try writer.order("set 0 first")
+    // The log begins after the first commit.
+    try ground.store.sync()
     try writer.order("set 1 one")
     try writer.order("set 2 two")
     writer.kill()
@@ -22,9 +25,9 @@ extension Processes {
     let core = ground.store.core
     let table = try core.generation().table
     #expect(try ground.store.statistics().unsyncedCommits ?? 0 >= 2)
-    #expect(core.syncIfDue(now: table.syncedAt + hour - 1) != nil)
+    #expect(core.syncIfDue(now: table.logSyncedAt + hour - 1) != nil)
     #expect(try ground.store.statistics().unsyncedCommits ?? 0 >= 2)
-    core.syncIfDue(now: table.syncedAt + hour)
+    core.syncIfDue(now: table.logSyncedAt + hour)
     #expect(try ground.store.statistics().unsyncedCommits == 0)
     #expect(ground.numbers[1] == "one" && ground.numbers[2] == "two")
   }
@@ -41,24 +44,27 @@ extension Processes {
     let table = try ground.store.core.generation().table
     let commitVersion = table.lastStamped
     let deadline = ContinuousClock.now + .seconds(60)
-    while table.checkpointVersion < commitVersion, ContinuousClock.now < deadline {
+    while table.durableVersion < commitVersion, ContinuousClock.now < deadline {
       OSThread.yield()
     }
-    #expect(table.checkpointVersion >= commitVersion)
+    #expect(table.durableVersion >= commitVersion)
     try reader.dismiss()
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `A process that is stopped in the middle of a sync delays no other sync`() throws {
     let ground = try StoreFixture(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    try ground.numbers.setValue("first", forKey: 0)
+    try ground.store.sync()
     let presence = try OwnedFile(path: try ground.store.core.generation().path + "/presence")
-    // A stopped process may hold the lock of the syncing process and a lane.
-    #expect(try presence.tryLock(.exclusive, at: 2))
+    // A stopped process may hold the locks of the process that syncs, and a lane.
+    #expect(try presence.tryLock(.exclusive, at: PresenceLocks.syncer))
+    #expect(try presence.tryLock(.exclusive, at: PresenceLocks.logSyncer))
     #expect(try presence.tryLock(.exclusive, at: 16))
     let core = ground.store.core
     let table = try core.generation().table
     try ground.numbers.setValue("one", forKey: 1)
-    let due = table.syncedAt + 3_600_000
+    let due = table.logSyncedAt + 3_600_000
     #expect(core.syncIfDue(now: due) == 20_000_000)
     #expect(try ground.store.statistics().unsyncedCommits == 1)
     core.syncIfDue(now: due + 3_600_000)

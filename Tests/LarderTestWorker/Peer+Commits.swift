@@ -20,6 +20,7 @@ extension Peer {
       try transaction.setBytes(
         Self.value(String(name), String(index), size: size), forKey: "commit \(count)")
     }
+    if words.last == "sync" { try store.sync() }
     return "ack \(name) \(index)"
   }
 

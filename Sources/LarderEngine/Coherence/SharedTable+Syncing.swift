@@ -5,7 +5,7 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The words that the processes of a relaxed store share: the newest checkpoint and its time.
+/// The words that the processes of a relaxed or durable store share: the newest checkpoint and its time.
 extension SharedTable {
   /// The commit version of the newest snapshot that is recorded as synced.
   package var checkpointVersion: UInt64 {
@@ -19,6 +19,7 @@ extension SharedTable {
 
   func raiseRecorded(to commitVersion: UInt64, at milliseconds: UInt64) {
     unsafe word(SharedTableLayout.syncedAt).pointee.max(milliseconds, ordering: .releasing)
+    raiseLogSynced(at: milliseconds)
     unsafe word(SharedTableLayout.recorded).pointee.max(commitVersion, ordering: .releasing)
   }
 
@@ -26,11 +27,12 @@ extension SharedTable {
   /// without other processes.
   func resetRecorded(to commitVersion: UInt64) {
     unsafe word(SharedTableLayout.recorded).pointee.store(commitVersion, ordering: .releasing)
-    unsafe word(SharedTableLayout.syncedAt).pointee.store(
-      Clocks.monotonicNanoseconds() / 1_000_000, ordering: .releasing)
+    let now = Clocks.monotonicNanoseconds() / 1_000_000
+    unsafe word(SharedTableLayout.syncedAt).pointee.store(now, ordering: .releasing)
+    unsafe word(SharedTableLayout.logSyncedAt).pointee.store(now, ordering: .releasing)
   }
 
-  /// Milliseconds between syncs.
+  /// Milliseconds between syncs of a relaxed store.
   package var syncInterval: UInt64 {
     get {
       let found = unsafe word(SharedTableLayout.syncInterval).pointee.load(ordering: .acquiring)

@@ -37,7 +37,7 @@
 //      296  ticket          u32   process slot + 1 of the process that may request LMDB's writer
 //                               lock; 0: free; the highest bit: other processes wait for it
 //      300  combined        u32   the number of offers that the last transaction has claimed
-//      304  log gap         u64   durable store: commit version of the newest transaction without a record in the
+//      304  log gap         u64   relaxed or durable store: commit version of the newest transaction without a record in the
 //                               redo log (`RedoLog.swift`)
 //      312  log start       u64   sequence number of the segment in which recovery begins
 //      320  clock           u64   the hybrid recency clock, advanced by writers
@@ -50,7 +50,9 @@
 //      368  tag sweeper     u64   until then a process sweeps; milliseconds of the monotonic clock
 //      384  wake word       u32   the wake-up word, advanced after commits that may have waiters
 //      388  waiters         u32   sleepers on the wake-up word, at least
-//      400  recorded        u64   relaxed store: commit version of the newest snapshot in `synced`
+//      392  log synced at   u64   start of the last sync of the redo log, or of the last checkpoint; milliseconds of
+//                               the monotonic clock
+//      400  recorded        u64   relaxed or durable store: commit version of the newest snapshot in `synced`
 //      408  synced at       u64   start of its sync; milliseconds of the monotonic clock
 //      416  sync interval   u64   milliseconds
 //      424  sync failed     u32   1: a sync of this generation failed: it is copied, never synced
@@ -109,7 +111,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 8
+  package static let version: UInt64 = 9
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -144,6 +146,7 @@ package enum SharedTableLayout {
   package static let tagSweeper = 368
   package static let wakeWord = 384
   package static let waiters = 388
+  package static let logSyncedAt = 392
   package static let recorded = 400
   package static let syncedAt = 408
   package static let syncInterval = 416

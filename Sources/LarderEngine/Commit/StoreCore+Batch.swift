@@ -57,10 +57,10 @@ extension StoreCore {
             }
             let results = try apply(requests, to: &transaction)
             if withOffers {
-              if generation.log != nil { awaitOffers(in: generation) }
+              if generation.waitsForDisk { awaitOffers(in: generation) }
               // Some came in the meantime.
               if transaction.claimOffers() { hasOffers = true }
-              if generation.log != nil { generation.table.combined = transaction.offers.count }
+              if generation.waitsForDisk { generation.table.combined = transaction.offers.count }
             }
             if hasOffers { try transaction.executeOffers() }
             return BatchResult(results, of: requests, in: transaction)

@@ -93,7 +93,7 @@ extension StoreCore {
     let done = try runLocked(in: generation, offering, body)
     // Others write during the wait.
     let waits =
-      done.isCommitted && generation.log != nil
+      done.isCommitted && generation.waitsForDisk
       && generation.table.durableVersion < done.commitVersion
     return (
       done.result, done.commitVersion,
@@ -230,7 +230,7 @@ extension StoreCore {
   private func requireFiles(of generation: Generation, links: UInt64) throws {
     // A durable store has no periodic checks, so its commits check for replaced files once a second.
     let now = Clocks.monotonicNanoseconds() / 1_000_000
-    if generation.log != nil, now &- lastFileCheck.load(ordering: .relaxed) >= 1000 {
+    if generation.waitsForDisk, now &- lastFileCheck.load(ordering: .relaxed) >= 1000 {
       lastFileCheck.store(now, ordering: .relaxed)
       if generation.hasForeignFiles { generation.hasLostFiles.store(true, ordering: .releasing) }
     }

@@ -79,7 +79,7 @@ extension StoreCore {
     var offer: OfferedWrite?
     let request = queue.state.withLock { state in
       state.takeSole { request in
-        guard request.isIncrement || generation.log != nil && request.isPut else { return false }
+        guard request.isIncrement || generation.waitsForDisk && request.isPut else { return false }
         offer = OfferedWrite(request, now: now)
         return offer != nil
       }
@@ -128,7 +128,7 @@ extension StoreCore {
     // A fenced generation of a cache is abandoned as a whole, and the request is repeated.
     try requireSuccession(of: generation)
     do {
-      if generation.log != nil { try DurableWait(ofAny: version, in: generation).end(self) }
+      if generation.waitsForDisk { try DurableWait(ofAny: version, in: generation).end(self) }
     } catch EngineSignal.generationChanged {
       // A copy of the generation contains it, and is synced before it is used.
       if !generation.table.isSuperseded { throw outcomeUnknown(by: writer(in: generation)) }
@@ -177,7 +177,7 @@ extension StoreCore {
   private func awaitTurn(in generation: Generation, _ offering: Offering) throws -> Bool {
     let (table, slot) = (generation.table, generation.process)
     var isHeld = false
-    if generation.log == nil {
+    if !generation.waitsForDisk {
       spinWhileOffered(in: generation)
     } else {
       let end = Clocks.monotonicNanoseconds() &+ Self.offerNanoseconds

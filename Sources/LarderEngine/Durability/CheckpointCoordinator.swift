@@ -8,8 +8,8 @@ internal import Synchronization
 
 // CHECKPOINTS
 //
-// A relaxed or durable store commits without a sync of its data (MDB_NOSYNC); a durable one waits for its redo log
-// (`RedoLog.swift`). The kernel writes its pages
+// A relaxed or durable store commits without a sync of its data (MDB_NOSYNC): its redo log is synced (`RedoLog.swift`).
+// The kernel writes its pages
 // back in any order, and LMDB reuses pages that older transactions freed. After a power failure
 // neither meta page is reliable, and pages of the last synced snapshot can have been overwritten.
 // So the store keeps three things:
@@ -110,8 +110,8 @@ final class CheckpointCoordinator: Sendable {
 
   /// Counts a commit.
   ///
-  /// - Returns: Whether the thread has work now: an early sync, or, in a store with a log, the pin of this process to
-  ///   advance after a checkpoint of another one.
+  /// - Returns: Whether the thread has work now: an early checkpoint, or the pin of this process to advance after a
+  ///   checkpoint of another one.
   func noteCommit(size: Int, in generation: Generation) -> Bool {
     let recorded = generation.table.checkpointVersion
     let isNew = seen.exchange(recorded, ordering: .relaxed) != recorded
@@ -119,7 +119,9 @@ final class CheckpointCoordinator: Sendable {
     guard
       generation.table.writerVersion &- recorded >= generation.commitLimit
         || size &- sizeThen.load(ordering: .relaxed) >= generation.growthLimit
-    else { return isNew && generation.log != nil }
+        // Transactions without a record; those of a durable store wait for the checkpoint themselves.
+        || (!generation.waitsForDisk && generation.table.logGap > recorded)
+    else { return isNew }
     urgentAfter.store(recorded, ordering: .relaxed)
     return !isUrgent.exchange(true, ordering: .acquiringAndReleasing) || isNew
   }
@@ -134,12 +136,8 @@ final class CheckpointCoordinator: Sendable {
 
   // MARK: Syncing
 
-  /// Whether commits exist that are newer than the record.
-  func hasUnsynced(in generation: Generation) throws -> Bool {
-    try minimumValidReadVersion(in: generation) > generation.table.checkpointVersion
-  }
-
-  func minimumValidReadVersion(in generation: Generation) throws -> UInt64 {
+  /// Returns the commit version of the newest transaction.
+  func newestVersion(in generation: Generation) throws -> UInt64 {
     try pins.withLock { pins in
       if pins.isClosed { throw EngineSignal.generationChanged }
       return generation.versionBase &+ generation.environment.information.lastTransaction
@@ -151,7 +149,7 @@ final class CheckpointCoordinator: Sendable {
   /// - Parameter log: The place of a log that begins after the newest snapshot, which is recorded with it even if
   ///   there is a record of it. The caller has the writer lock.
   func synchronize(_ generation: Generation, beginning log: LogPosition? = nil) throws {
-    let wanted = try minimumValidReadVersion(in: generation)
+    let wanted = try newestVersion(in: generation)
     try turn.withLock { _ in
       // The previous holder of the turn may have recorded it.
       if generation.table.checkpointVersion >= wanted, log == nil { return }
@@ -217,13 +215,11 @@ final class CheckpointCoordinator: Sendable {
       throw CheckpointCoordinator.failure(generation, error.errno)
     }
     fault(.afterRecord)
-    if generation.log != nil {
-      // First: a process that finds the snapshot recorded does not record it again.
-      table.raiseLogStart(to: state.log.segment)
-      table.raiseDurable(to: generation.versionBase &+ snapshot.id)
-    }
+    // First: a process that finds the snapshot recorded does not record it again.
+    table.raiseLogStart(to: state.log.segment)
+    table.raiseDurable(to: generation.versionBase &+ snapshot.id)
     table.raiseRecorded(to: generation.versionBase &+ snapshot.id, at: began)
-    if generation.log != nil { table.advanceLogSyncWord() }
+    table.advanceLogSyncWord()
   }
 
   /// The time of the clock that all processes share, in milliseconds.
@@ -248,8 +244,8 @@ final class CheckpointCoordinator: Sendable {
     }
   }
 
-  /// Advances the pin after other processes have recorded a newer snapshot. Called periodically, and in a store with a
-  /// log at the first commit after it.
+  /// Advances the pin after other processes have recorded a newer snapshot. Called periodically, and at the first
+  /// commit after it.
   func advance(in generation: Generation) throws {
     try pins.withLock { pins in
       guard let held = pins.held, !pins.isClosed else { return }
@@ -289,10 +285,10 @@ extension Generation {
   private var isSmall: Bool { table.shape.recencySlots <= SharedTableShape.small.recencySlots }
 
   /// The growth of the file in bytes that causes an early sync.
-  fileprivate var growthLimit: Int { log == nil ? 32 << 20 : isSmall ? 256 << 10 : 8 << 20 }
+  fileprivate var growthLimit: Int { isSmall ? 256 << 10 : waitsForDisk ? 8 << 20 : 32 << 20 }
   /// The number of commits that causes an early sync. No page that they replace is used again before it, so
   /// the file of a durable store has room for about 30 kB for each of twice as many.
-  fileprivate var commitLimit: UInt64 { log == nil ? 8192 : isSmall ? 32 : 1024 }
+  fileprivate var commitLimit: UInt64 { isSmall ? 32 : waitsForDisk ? 1024 : 8192 }
 }
 
 extension PinnedSnapshot {
@@ -311,8 +307,8 @@ extension PinnedSnapshot {
 }
 
 extension PresenceLocks {
-  /// Write-locked by the process that syncs a relaxed store for all.
-  static let syncer: Int64 = 2
+  /// Write-locked by the process that syncs a relaxed store, or makes a checkpoint, for all.
+  package static let syncer: Int64 = 2
   /// Write-locked by the process that writes to a lane of `synced`.
   static func laneOffset(_ lane: Int) -> Int64 { 16 + Int64(lane) }
 }

@@ -6,21 +6,24 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-// THE PERIODIC SYNC OF A RELAXED STORE
+// THE PERIODIC SYNCS OF RELAXED AND DURABLE STORES
 //
-// Each process that has the store open runs a thread for it. At least once an interval the thread
-// checks whether any process has committed after the record. If so, the sync is due one interval
-// after the last one began. So a commit after time B, when that sync began, is on the disk by B +
-// interval plus the duration of a sync, provided that one process that has the store open is alive.
+// Each process that has a relaxed store open, or has written to a durable one, runs a thread for it, which does
+// two things:
 //
-// One process syncs for all: the one that acquires the lock of `PresenceLocks.syncer`, which the
-// kernel releases when it exits. The others check again soon. If the sync is overdue by another
-// interval, or a second, the holder is stopped, and they sync themselves.
+//   log         It syncs the redo log of a relaxed store. At least once an interval it checks whether any process
+//               has committed after the last sync. If so, the sync is due one interval after that one began. So a
+//               commit after time B, when it began, is on the disk by B + interval plus the duration of a sync,
+//               provided that one process that has the store open is alive.
+//   checkpoint  After 30 seconds, or earlier after many writes: until then no page of the last checkpoint is used
+//               again, so the file grows, and the log is not either. A relaxed store whose log is interrupted, by
+//               a large transaction or because there was no room, needs one at once.
 //
-// A large volume of writes is synced before the interval ends: until then no page of the recorded
-// snapshot is reused, and the file grows by the volume written.
+// One process does it for all: the one that acquires the lock of `PresenceLocks.syncer`, which the kernel releases when
+// it exits. The others check again soon. If the sync is overdue by another interval, or a second, the holder is stopped,
+// and they sync themselves.
 
-/// The thread of a process that syncs a relaxed store.
+/// The thread of a process that syncs a relaxed or durable store.
 final class Checkpointer: Sendable {
   private let thread = BackgroundThread()
 
@@ -42,25 +45,68 @@ final class Checkpointer: Sendable {
   func stop() { thread.stop() }
 }
 
+/// The syncs that are due.
+private struct DueSyncs {
+  /// The newest commit.
+  let newest: UInt64
+  /// The milliseconds since the last sync of each kind began, with the longest time that is allowed; `nil` if there is
+  /// nothing to sync.
+  let log: (age: UInt64, interval: UInt64)?
+  let checkpoint: (age: UInt64, interval: UInt64)?
+
+  init(newest: UInt64, now: UInt64, in generation: Generation) {
+    let table = generation.table
+    self.newest = newest
+    // A time in the future comes from another clock. An early sync is harmless.
+    func age(_ time: UInt64) -> UInt64 { now < time ? .max : now - time }
+    let isLogged = generation.waitsForDisk || newest <= table.durableVersion
+    log = isLogged ? nil : (age(table.logSyncedAt), table.syncInterval)
+    checkpoint =
+      newest <= table.checkpointVersion
+      ? nil : (age(table.syncedAt), generation.checkpointInterval)
+  }
+
+  var isLogDue: Bool { log.map { $0.age >= $0.interval } ?? false }
+  var isCheckpointDue: Bool { checkpoint.map { $0.age >= $0.interval } ?? false }
+
+  /// Whether another process should have done it.
+  var isOverdue: Bool {
+    [log, checkpoint].contains { due in
+      due.map { $0.age >= $0.interval &+ max($0.interval, 1000) } ?? false
+    }
+  }
+
+  /// The milliseconds until one is due, if none is.
+  var wait: UInt64 {
+    min(
+      log.map { $0.interval - min($0.age, $0.interval) } ?? .max,
+      checkpoint.map { $0.interval - min($0.age, $0.interval) } ?? .max)
+  }
+}
+
 extension Generation {
-  /// The milliseconds between two checkpoints. A durable store needs them to limit its log only.
-  fileprivate var checkpointInterval: UInt64 { log == nil ? table.syncInterval : 30_000 }
+  /// The milliseconds between two checks for commits.
+  fileprivate var checkInterval: UInt64 { waitsForDisk ? checkpointInterval : table.syncInterval }
+  /// The milliseconds between two checkpoints, which limit the file and the log.
+  fileprivate var checkpointInterval: UInt64 {
+    waitsForDisk ? 30_000 : max(30_000, table.syncInterval)
+  }
 }
 
 extension StoreCore {
   /// The longest time between two checks of this process, in nanoseconds.
   fileprivate var syncPause: UInt64 {
     guard let generation = try? generation() else { return StoreMeta.usualSyncInterval * 1_000_000 }
-    return pause(generation.checkpointInterval * 1_000_000, in: generation)
+    return pause(generation.checkInterval, in: generation)
   }
 
-  /// Returns the nanoseconds until the next check of a process that has nothing to do for `wait`.
+  /// Returns the nanoseconds until the next check of a process that has nothing to do for a number of milliseconds.
   ///
-  /// A process with a pin checks every second, four times in a store with a log, independently of the interval:
-  /// other processes sync early after many writes, and the file grows until all pins have advanced to their records.
+  /// A process with a pin checks four times a second, independently of the interval: other processes sync early after
+  /// many writes, and the file grows until all pins have advanced to their records.
   private func pause(_ wait: UInt64, in generation: Generation) -> UInt64 {
-    guard generation.keeper?.holdsPin == true else { return wait }
-    return min(wait, generation.log == nil ? 1_000_000_000 : 250_000_000)
+    let isPinned = generation.keeper?.holdsPin == true
+    return min(wait, generation.checkInterval, isPinned ? 250 : .max) * 1_000_000
   }
 
   /// Syncs if commits of any process have waited for an interval.
@@ -76,14 +122,14 @@ extension StoreCore {
       !generation.table.isFenced
     else { return nil }
     let table = generation.table
-    let interval = generation.checkpointInterval
     do {
       if generation.hasUnrecordedChange.load(ordering: .acquiring) {
         try generation.whileOpen { _ in generation.recordChange() }
       }
       try keeper.advance(in: generation)
-      guard try keeper.hasUnsynced(in: generation) else {
-        if generation.log != nil { keeper.releaseIfIdle(generation) }
+      let due = DueSyncs(newest: try keeper.newestVersion(in: generation), now: now, in: generation)
+      guard due.checkpoint != nil else {
+        keeper.releaseIfIdle(generation)
         return nil
       }
       if table.hasFailedSync {
@@ -92,34 +138,47 @@ extension StoreCore {
             .exclusive { core in
               do { try core.copyGeneration(generation) } catch { core.report(error) }
             }))
-        return max(interval, 10_000) * 1_000_000
+        return max(generation.checkInterval, 10_000) * 1_000_000
       }
-      // A time in the future comes from another clock. An early sync is harmless.
-      let age = now &- table.syncedAt
-      let isDue = now < table.syncedAt || age >= interval
-      guard isDue || keeper.needsEarlySync(in: generation) else {
-        return pause((interval - age) * 1_000_000, in: generation)
-      }
+      let needsCheckpoint = due.isCheckpointDue || keeper.needsEarlySync(in: generation)
+      guard needsCheckpoint || due.isLogDue else { return pause(due.wait, in: generation) }
       let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.syncer)
       defer {
         if isElected { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.syncer) }
       }
       // Overdue by that much, the holder of the lock is stopped.
-      guard isElected || age >= interval &+ max(interval, 1000) else {
-        return min(interval, 20) * 1_000_000
+      guard isElected || due.isOverdue else {
+        return min(generation.checkInterval, 20) * 1_000_000
       }
       let begun = Clocks.monotonicNanoseconds()
-      try synchronize(generation, keeper)
+      if due.isLogDue { try synchronizeLog(of: generation) }
+      if needsCheckpoint { try timingSync { try keeper.synchronize(generation) } }
       // The next one is due an interval after this one began; commits during this one wait for it.
-      let length = Clocks.monotonicNanoseconds() &- begun
-      return pause(
-        max(interval * 1_000_000, length &+ 1_000_000) &- length, in: generation)
+      let length = (Clocks.monotonicNanoseconds() &- begun) / 1_000_000
+      let interval = generation.checkInterval
+      return pause(max(interval, length + 1) - length, in: generation)
     } catch EngineSignal.generationChanged {
       return nil
     } catch {
       report(StoreError(wrapping: error, during: "sync", path: directory.path))
-      return max(interval, 1000) * 1_000_000
+      return max(generation.checkInterval, 1000) * 1_000_000
     }
+  }
+
+  /// Syncs the log up to the newest commit of any process.
+  func synchronizeLog(of generation: Generation) throws {
+    guard let log = generation.log, let keeper = generation.keeper else { return }
+    let newest = try keeper.newestVersion(in: generation)
+    let wait = try DurableWait(ofAny: newest, in: generation)
+    try withExtendedLifetime(wait) {
+      try timingSync { try log.waitUntilDurable(newest, in: generation) }
+    }
+  }
+
+  private func timingSync(_ sync: () throws -> Void) throws {
+    let start = monitors == nil ? 0 : Clocks.monotonicNanoseconds()
+    try sync()
+    monitors?.endSync(start)
   }
 
   /// Makes the record of a transaction invalid whose commit has failed.
@@ -138,7 +197,7 @@ extension StoreCore {
   /// Waits until a commit that this process has seen is on the disk.
   func waitUntilDurable(_ version: UInt64) throws {
     if options.durability == .relaxed {
-      if try generation().table.checkpointVersion < version { try synchronize() }
+      if try generation().table.durableVersion < version { try synchronize() }
       return
     }
     _ = try withGeneration { generation in
@@ -156,7 +215,7 @@ extension StoreCore {
     do {
       let failed: Generation? = try withGeneration { generation in
         do {
-          if let keeper = generation.keeper { try synchronize(generation, keeper) }
+          try synchronizeLog(of: generation)
         } catch let error as StoreError {
           guard generation.table.hasFailedSync else { throw error }
           return generation
@@ -169,12 +228,6 @@ extension StoreCore {
     } catch {
       throw StoreError(wrapping: error, during: "sync", path: directory.path)
     }
-  }
-
-  private func synchronize(_ generation: Generation, _ keeper: CheckpointCoordinator) throws {
-    let start = monitors == nil ? 0 : Clocks.monotonicNanoseconds()
-    try keeper.synchronize(generation)
-    monitors?.endSync(start)
   }
 
   /// Changes the interval for every process.

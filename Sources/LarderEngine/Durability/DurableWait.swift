@@ -49,6 +49,9 @@ final class DurableWait: Sendable {
 }
 
 extension Generation {
+  /// Whether a commit is on the disk when its call returns.
+  var waitsForDisk: Bool { meta.durability.syncsEachCommit }
+
   /// Waits for the threads that wait for the disk, for a second at most.
   func awaitDurableWaits() -> Bool {
     atomicMemoryFence(ordering: .sequentiallyConsistent)

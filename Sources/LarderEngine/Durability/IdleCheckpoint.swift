@@ -19,7 +19,7 @@ internal import Synchronization
 // writes anything, as the first commit of a boot does. If a process is killed between the two parts
 // of I2, the table is clean and `state` is dirty: the next writer makes `state` dirty once more.
 //
-// A relaxed store needs no I2: crash recovery restores the record of its newest snapshot.
+// A relaxed store needs only its log synced: crash recovery makes the changes again.
 
 /// The idle time of a store, as one process observes it.
 final class IdleWatch: Sendable {
@@ -43,7 +43,7 @@ extension StoreCore {
   package func checkpointIfIdle(
     now: UInt64 = Clocks.monotonicNanoseconds() / 1_000_000
   ) -> Bool {
-    guard options.durability != .durable, let delay = options.idleSyncDelay,
+    guard !options.durability.syncsEachCommit, let delay = options.idleSyncDelay,
       !ForkGuard.isForkedChild, let generation = try? generation()
     else { return false }
     let table = generation.table
@@ -53,7 +53,7 @@ extension StoreCore {
     else { return false }
     do {
       if let keeper = generation.keeper {
-        guard try keeper.hasUnsynced(in: generation) else { return false }
+        guard try keeper.newestVersion(in: generation) > table.durableVersion else { return false }
       } else if !table.isDirty {
         return false
       }
@@ -62,8 +62,8 @@ extension StoreCore {
         return false
       }
       defer { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.syncer) }
-      if let keeper = generation.keeper {
-        try keeper.synchronize(generation)
+      if generation.log != nil {
+        try synchronizeLog(of: generation)
       } else {
         try synchronizeCache(generation)
       }

@@ -36,7 +36,7 @@ package final class Generation: Sendable {
   let places: RecordLocationCache?
   /// The checkpoint coordinator of a relaxed or durable store.
   let keeper: CheckpointCoordinator?
-  /// The redo log of a durable store.
+  /// The redo log of a relaxed or durable store.
   let log: RedoLog?
   /// The generation base: commit versions are LMDB's transaction ids plus this value.
   package let versionBase: UInt64
@@ -114,10 +114,10 @@ package final class Generation: Sendable {
     indexes = tables.indexes
     keeper = meta.durability.survivesSystemCrash ? CheckpointCoordinator() : nil
     log =
-      meta.durability.syncsEachCommit
+      meta.durability.survivesSystemCrash
       ? RedoLog(
         path: directory.generation(meta.generation), storeID: meta.storeID,
-        syncsFirst: meta.durability == .durableStrict, tables: tables.all)
+        durability: meta.durability, tables: tables.all)
       : nil
     growthCheckSize = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)

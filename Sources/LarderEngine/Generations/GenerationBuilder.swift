@@ -107,8 +107,10 @@ package struct GenerationBuilder {
     let commitVersion = Generation.newestVersion(ofGeneration: meta.generation, in: environment)
     let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
     environment.close()
-    if meta.durability.survivesSystemCrash { try recordBuilt(meta, in: path) }
-    if meta.durability.syncsEachCommit { try LogSegments.create(in: path) }
+    if meta.durability.survivesSystemCrash {
+      try recordBuilt(meta, in: path)
+      try LogSegments.create(in: path)
+    }
 
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(

@@ -15,7 +15,7 @@ internal import LarderSystem
 //     R2  every page S reaches is verified. Damage is reported, and the files stay unchanged
 //     R3  S is written into both metas, as transaction S + 2^26; data.mdb is synced
 //     R4  the raised snapshot is recorded
-//     R5  durable store: the changes of the records in the redo log after S are made again, while the snapshot of R4
+//     R5  the changes of the records in the redo log after S are made again, while the snapshot of R4
 //         is pinned; the data is synced, and the result recorded (`LogRecovery.swift`)
 //     R6  `state` is clean, of this boot
 //

@@ -168,15 +168,15 @@ package struct StoreMetric: Sendable {
       "Commits of a relaxed store that are not on the disk yet; absent for others."
     ) { $0.unsyncedCommits },
     StoreMetric(
-      .gauge, "larder_log_bytes", "The size of the log of a durable store; absent for others."
+      .gauge, "larder_log_bytes", "The size of the log of a relaxed or durable store; absent for others."
     ) { $0.log?.fileBytes },
     StoreMetric(
       .gauge, "larder_log_commits",
-      "Commits of a durable store since its last checkpoint; absent for others."
+      "Commits of a relaxed or durable store since its last checkpoint; absent for others."
     ) { $0.log?.commits },
     StoreMetric(
       .counter, "larder_log_syncs_total",
-      "Syncs of the log of a durable store, by all processes; absent for others."
+      "Syncs of the log of a relaxed or durable store, by all processes; absent for others."
     ) { $0.log?.syncs },
     StoreMetric(
       .gauge, "larder_pending_writes",

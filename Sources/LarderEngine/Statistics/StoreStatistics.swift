@@ -113,7 +113,7 @@ public struct StoreStatistics: Sendable, Hashable {
   /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores
   /// that are not `.relaxed`.
   public let unsyncedCommits: Int?
-  /// The redo log of a durable store; `nil` for others.
+  /// The redo log of a relaxed or durable store; `nil` for a cache.
   public let log: LogStatus?
   /// The links to remote servers, as ``SharedStore/remotes()``.
   public let remotes: [RemoteStatus]
@@ -174,7 +174,9 @@ extension StoreCore {
           ? nil
           : Int(
             clamping: generation.versionBase &+ information.lastTransaction
-              &- min(table.checkpointVersion, generation.versionBase &+ information.lastTransaction)
+              &- min(
+                max(table.durableVersion, table.checkpointVersion),
+                generation.versionBase &+ information.lastTransaction)
           ),
         log: generation.logStatus(newest: generation.versionBase &+ information.lastTransaction),
         remotes: table.remoteStatuses)

@@ -28,13 +28,14 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   /// not share syncs; small values that several processes store at the same time share a transaction. A transaction
   /// with more than 4 MB of changes is visible up to one sync before it is on the disk.
   case durableStrict
-  /// No write waits for the disk. All writes are synced in the background, at the store's interval
+  /// No write waits for the disk. The store's redo log is synced in the background, at the store's interval
   /// (``StoreOptions/syncInterval``).
   ///
   /// After a crash of the operating system, the store opens in the state after one of its commits:
   /// every earlier commit is present, and no later one. That commit is older than the crash by at
   /// most the interval plus the duration of one sync. This requires a process that has the store
-  /// open. ``SharedStore/sync()`` and closing wait for the disk.
+  /// open. An orderly reboot loses no commit, except those of transactions with more than 4 MB of changes that were
+  /// not synced yet, and what followed them. ``SharedStore/sync()`` and closing wait for the disk.
   case relaxed
 
   /// Whether the store survives a crash of the system.

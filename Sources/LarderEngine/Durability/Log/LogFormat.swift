@@ -6,7 +6,7 @@ internal import LarderSystem
 
 // THE REDO LOG (`log-0` to `log-31` in the directory of a generation)
 //
-// The transactions of a durable store after its last checkpoint: what they stored and removed. Each file is a
+// The transactions of a relaxed or durable store after its last checkpoint: what they stored and removed. Each file is a
 // segment, written full of zeros when it is created, so that a sync writes no metadata of the file system. It is
 // used again when the checkpoint is behind it. Little-endian. A segment begins with a header of 64 bytes:
 //

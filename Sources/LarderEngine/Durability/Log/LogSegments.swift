@@ -17,6 +17,8 @@ final class LogSegments: Sendable {
 
   private let path: String
   private let storeID: (UInt64, UInt64)
+  /// Whether a new file is on the disk before it is used.
+  private let syncsFiles: Bool
   private let known = Mutex<[UInt64: Segment]>([:])
 
   /// The size of the first segment; each new one has four times the size of the largest, up to the greatest.
@@ -26,9 +28,10 @@ final class LogSegments: Sendable {
   /// The size of all segments from which a writer waits for a checkpoint.
   private static let limit = 64 << 20
 
-  init(path: String, storeID: (UInt64, UInt64)) {
+  init(path: String, storeID: (UInt64, UInt64), syncsFiles: Bool = true) {
     self.path = path
     self.storeID = storeID
+    self.syncsFiles = syncsFiles
   }
 
   static func name(_ number: Int) -> String { "log-\(number)" }
@@ -129,13 +132,17 @@ final class LogSegments: Sendable {
     }
   }
 
-  /// Creates a file that is full of zeros on the disk.
+  /// Creates a file that is full of zeros; on the disk unless a relaxed store syncs it later.
   @discardableResult
   private func create(_ number: Int, size: Int) throws(SystemError) -> OwnedFile {
     let name = path + "/" + Self.name(number)
     // Under another name until it is complete: a process may be killed meanwhile.
     let file = try OwnedFile(path: name + ".new", creation: .createIfMissing)
     try file.preallocate(size)
+    if !syncsFiles {
+      try FileSystem.rename(name + ".new", to: name)
+      return file
+    }
     // One page at a time: Linux would keep more of them as one unit, all of which each record and sync looks at.
     let zeros = [UInt8](repeating: 0, count: 4096)
     for offset in stride(from: 0, to: size, by: zeros.count) {

@@ -4,7 +4,7 @@
 
 internal import LarderSystem
 
-/// The redo log of a durable store, which all processes share.
+/// The redo log of a relaxed or durable store, which all processes share.
 ///
 /// ```swift
 /// if let log = try store.statistics().log {
@@ -16,7 +16,7 @@ public struct LogStatus: Sendable, Hashable {
   public let fileBytes: Int
   /// The commits since the last checkpoint: an opening after a crash of the system makes them again.
   public let commits: Int
-  /// The commits that are visible, and not on the disk yet; their calls have not returned.
+  /// The commits that are visible, and not on the disk yet; in a durable store their calls have not returned.
   public let unsyncedCommits: Int
   /// The time since the last checkpoint began.
   public let checkpointAge: Duration

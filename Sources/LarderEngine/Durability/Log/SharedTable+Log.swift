@@ -5,7 +5,7 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The words of the log of a durable store.
+/// The words of the redo log of a relaxed or durable store.
 ///
 /// A writer stores the end of the log after its record, in one of two places in turn, before it commits. If it is
 /// killed before the commit, its successor has the same commit version, finds the end of the record before in
@@ -46,6 +46,15 @@ extension SharedTable {
     unsafe word(SharedTableLayout.durable).pointee.max(version, ordering: .releasing)
   }
 
+  /// The time at which the last sync of the log, or the last checkpoint, began; in milliseconds of the monotonic clock.
+  package var logSyncedAt: UInt64 {
+    unsafe word(SharedTableLayout.logSyncedAt).pointee.load(ordering: .acquiring)
+  }
+
+  func raiseLogSynced(at milliseconds: UInt64) {
+    unsafe word(SharedTableLayout.logSyncedAt).pointee.max(milliseconds, ordering: .releasing)
+  }
+
   /// The newest commit version whose transaction is committed and has its record in the log.
   var loggedVersion: UInt64 {
     unsafe word(SharedTableLayout.logged).pointee.load(ordering: .acquiring)
@@ -56,7 +65,7 @@ extension SharedTable {
   }
 
   /// The commit version of the newest transaction that has no record: it needs a checkpoint.
-  var logGap: UInt64 {
+  package internal(set) var logGap: UInt64 {
     get { unsafe word(SharedTableLayout.logGap).pointee.load(ordering: .acquiring) }
     set { unsafe word(SharedTableLayout.logGap).pointee.store(newValue, ordering: .releasing) }
   }
