@@ -161,9 +161,12 @@ extension StoreCore {
     _ error: any Error, after offering: Offering, in generation: Generation
   ) -> any Error {
     guard offering.isClaimed else { return error }
-    do { try requireUnexecuted(in: generation) } catch { return error }
     let table = generation.table
-    guard table.offerState(generation.process).isClaimed else { return error }
+    // In this order: a claimed offer may be executed between two looks.
+    guard table.offerState(generation.process).isClaimed else {
+      do { try requireUnexecuted(in: generation) } catch { return error }
+      return error
+    }
     // A generation of a cache that is fenced is abandoned as a whole, and the request is repeated.
     let isAbandoned =
       error is EngineSignal && options.durability == .cache && table.isFenced
@@ -184,8 +187,11 @@ extension StoreCore {
       isHeld = try waitForTicket(in: generation, offering, until: min(end, ticketDeadline))
     }
     if table.withdrawOffer(slot) { return isHeld }
-    try requireUnexecuted(in: generation)
-    guard table.offerState(slot).isClaimed else { return isHeld }
+    // In this order: a claimed offer may be executed between two looks.
+    guard table.offerState(slot).isClaimed else {
+      try requireUnexecuted(in: generation)
+      return isHeld
+    }
     offering.isClaimed = true
     // Until its transaction or its process has ended: the own transaction settles it then (O4).
     if try !isHeld && !waitForTicket(in: generation, offering, until: ticketDeadline) {
