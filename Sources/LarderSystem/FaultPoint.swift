@@ -54,9 +54,9 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   case stateDirty
   // A relaxed store's sync: before the data are synced, before and after the checkpoint is
   // recorded. After a system crash: the checkpoint is in both metas, is synced, is recorded again.
-  // The redo log of a durable store: the record is written; its transaction is committed.
+  // The redo log: the record is written; the new end is known; its transaction is committed.
   // A process has the lock for syncing it. After a system crash: changes from the log are committed.
-  case logWritten, logCommitted, logSyncing, logSynced, logReplayed
+  case logWritten, logEnded, logCommitted, logSyncing, logSynced, logReplayed
   case syncBegun, beforeRecord, afterRecord, restoreWritten, restoreSynced, restoreRecorded
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
@@ -90,7 +90,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
     // The stamps or the commit are published, or no caller receives an error: nothing can fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
-      .restoreRecorded, .logWritten, .logCommitted, .logSyncing, .logSynced, .logReplayed,
+      .restoreRecorded, .logWritten, .logEnded, .logCommitted, .logSyncing, .logSynced,
+      .logReplayed,
       .lockEntered, .lockQueued,
       .lockReleased,
       .writeOffered, .offersClaimed, .claimAwaited:

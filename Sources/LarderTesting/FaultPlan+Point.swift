@@ -102,6 +102,8 @@ extension FaultPlan {
 
     /// The record of a transaction is written and not committed.
     public static let logWritten = Point(.logWritten)
+    /// The end of the log is behind the record of a transaction that is not committed.
+    public static let logEnded = Point(.logEnded)
     /// A transaction is committed, and its process has not waited for its record.
     public static let logCommitted = Point(.logCommitted)
     /// The process has the lock for syncing the log.

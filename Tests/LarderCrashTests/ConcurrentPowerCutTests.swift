@@ -44,7 +44,7 @@ private struct RecordedCompany {
     var lines: [String] = []
     let program = try TestExecutable.peer.path
     let points: [FaultPoint] = [
-      .logWritten, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
+      .logWritten, .logEnded, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
     ]
     if durability == "relaxed" { synced = [:] }
     let options = "\(root)/store \(durability)"

@@ -45,7 +45,9 @@ struct RecordedLife {
       else { throw CrashHarness.UnexpectedOutcome(description: "\(session): \(answers)") }
       answered += session.commands.prefix(answers.count)
       if answers.count < session.commands.count {
-        let isCommitted = session.kill.map { $0.point != .logWritten && $0.point != .beforeCommit }
+        let isCommitted = session.kill.map {
+          ![.logWritten, .logEnded, .beforeCommit].contains($0.point)
+        }
         cutOff[answered.count] = (session.commands[answers.count], isCommitted!)
       }
       let before = all.count
@@ -187,9 +189,10 @@ struct PowerCut {
       root: root, log: scratch.appending("log-\(durability)"), environment: environment)
   }
 
-  /// - Parameter life: A recorded one, of a durable store.
-  init(_ life: RecordedLife) {
-    (durability, options, self.life) = (.durable, "durable", life)
+  /// - Parameter life: A recorded one, of a durable or relaxed store.
+  init(_ life: RecordedLife, _ durability: Durability = .durable) {
+    (self.durability, self.life) = (durability, life)
+    options = Scenario.option(durability)
   }
 
   /// The results of many images.

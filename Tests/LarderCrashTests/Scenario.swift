@@ -109,10 +109,13 @@ struct Scenario: Sendable, CustomStringConvertible {
       name: "commit to a relaxed store", durability: .relaxed, hasWitness: true, script: commits),
     Scenario(
       name: "sync a relaxed store", durability: .relaxed,
-      script: ["set 20 new20", "sync", "set 1 new1", "remove 2", "sync", "set 21 new21"]),
+      script: [
+        "set 20 new20", "checkpoint", "set 1 new1", "remove 2", "checkpoint", "set 21 new21",
+        "sync",
+      ]),
     Scenario(
       name: "sync a relaxed store with another", durability: .relaxed, hasWitness: true,
-      script: ["set 20 new20", "sync", "set 1 new1", "sync", "get 20"]),
+      script: ["set 20 new20", "checkpoint", "set 1 new1", "checkpoint", "get 20", "sync"]),
     Scenario(
       name: "a relaxed store after a crash of the system", durability: .relaxed,
       ground: .store(sameBoot: false), tamper: dirty, script: ["set 20 new", "close"]),

@@ -33,7 +33,7 @@ import Testing
     if durability == .cache { #expect(TestFiles.names(in: path) == ["v1"]) }
     #expect(TestFiles.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
     let inside =
-      ["data.mdb", "lock.mdb"] + ([.durable, .durableStrict].contains(durability) ? ["log-0"] : [])
+      ["data.mdb", "lock.mdb"] + (durability == .cache ? [] : ["log-0"])
       + ["presence", "shared.table", "state"] + (durability == .cache ? [] : ["synced"])
     #expect(TestFiles.names(in: generation) == inside)
     for made in [path, root, generation] { #expect(try TestFiles.mode(made) == 0o700, "\(made)") }

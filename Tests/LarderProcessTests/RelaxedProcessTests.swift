@@ -58,8 +58,10 @@ extension Processes {
     try ground.store.sync()
     let presence = try OwnedFile(path: try ground.store.core.generation().path + "/presence")
     // A stopped process may hold the locks of the process that syncs, and a lane.
-    #expect(try presence.tryLock(.exclusive, at: PresenceLocks.syncer))
-    #expect(try presence.tryLock(.exclusive, at: PresenceLocks.logSyncer))
+    try eventually("no sync runs") {
+      try presence.tryLock(.exclusive, at: PresenceLocks.syncer)
+        && presence.tryLock(.exclusive, at: PresenceLocks.logSyncer)
+    }
     #expect(try presence.tryLock(.exclusive, at: 16))
     let core = ground.store.core
     let table = try core.generation().table
@@ -84,7 +86,7 @@ extension Processes {
         .filter { $0.pid == idle.processIdentifier }.compactMap(\.transaction).min()
     }
     let first = try #require(try pinned())
-    // Early syncs come with 32 MB of growth.
+    // Early checkpoints come with 8 MB of growth.
     let value = [UInt8](repeating: 7, count: 1 << 20)
     let deadline = ContinuousClock.now + .seconds(60)
     var (now, key) = (first, 0)

@@ -25,7 +25,7 @@ import Testing
     .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
     .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun,
     .beforeRecord,
-    .logWritten, .logCommitted, .logSyncing, .logSynced, .logReplayed,
+    .logWritten, .logEnded, .logCommitted, .logSyncing, .logSynced, .logReplayed,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
     .lockEntered, .lockQueued, .lockReleased, .writeOffered, .offersClaimed, .claimAwaited,
   ]

@@ -129,7 +129,8 @@ extension StoreCore {
       try keeper.advance(in: generation)
       let due = DueSyncs(newest: try keeper.newestVersion(in: generation), now: now, in: generation)
       guard due.checkpoint != nil else {
-        keeper.releaseIfIdle(generation)
+        // A relaxed store keeps its pin: acquiring one can cost a write a checkpoint.
+        if generation.waitsForDisk { keeper.releaseIfIdle(generation) }
         return nil
       }
       if table.hasFailedSync {

@@ -168,7 +168,8 @@ package struct StoreMetric: Sendable {
       "Commits of a relaxed store that are not on the disk yet; absent for others."
     ) { $0.unsyncedCommits },
     StoreMetric(
-      .gauge, "larder_log_bytes", "The size of the log of a relaxed or durable store; absent for others."
+      .gauge, "larder_log_bytes",
+      "The size of the log of a relaxed or durable store; absent for others."
     ) { $0.log?.fileBytes },
     StoreMetric(
       .gauge, "larder_log_commits",

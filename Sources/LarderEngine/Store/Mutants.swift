@@ -46,6 +46,8 @@ extension Mutant {
   static var logUnsynced: Mutant { Mutant("logUnsynced") }
   static var durableAhead: Mutant { Mutant("durableAhead") }
   static var logUnchained: Mutant { Mutant("logUnchained") }
+  /// A sync of a relaxed store syncs only the segments that are newer than those of the last one.
+  static var logLeftUnsynced: Mutant { Mutant("logLeftUnsynced") }
   static var logOrphanKept: Mutant { Mutant("logOrphanKept") }
   static var logRecycledEarly: Mutant { Mutant("logRecycledEarly") }
 }

@@ -94,10 +94,13 @@ final class LogSegments: Sendable {
     var newest = last
     var (total, largest, count) = (0, 0, 0)
     var free: (file: OwnedFile, size: Int)?
+    var unusable: Int?
     while count < Self.fileLimit, let file = try open(count) {
       count += 1
       let fileSize = try file.status.size
       total += fileSize
+      // One of a relaxed store of which the system crashed before the first sync.
+      if fileSize < Self.smallest { unusable = count - 1 }
       largest = max(largest, fileSize)
       let header = LogSegmentHeader(try file.read(count: LogSegmentHeader.size, at: 0))
       newest = max(newest, header?.sequence ?? 0)
@@ -110,8 +113,12 @@ final class LogSegments: Sendable {
     if free == nil {
       let wanted = max(
         min(max(4 * largest, Self.smallest), Self.greatest), size + LogSegmentHeader.size)
-      if count >= Self.fileLimit || (total + wanted > Self.limit && count > 1) { return nil }
-      guard let file = try createIfRoom(count, size: (wanted + 4095) & ~4095) else { return nil }
+      if unusable ?? count >= Self.fileLimit || (total + wanted > Self.limit && count > 1) {
+        return nil
+      }
+      guard
+        let file = try createIfRoom(unusable ?? count, size: (wanted + 4095) & ~4095)
+      else { return nil }
       free = (file, wanted)
     }
     let header = LogSegmentHeader(
@@ -139,7 +146,8 @@ final class LogSegments: Sendable {
     // Under another name until it is complete: a process may be killed meanwhile.
     let file = try OwnedFile(path: name + ".new", creation: .createIfMissing)
     try file.preallocate(size)
-    if !syncsFiles {
+    // The first one is on the disk before a checkpoint names it.
+    if !syncsFiles, number > 0 {
       try FileSystem.rename(name + ".new", to: name)
       return file
     }

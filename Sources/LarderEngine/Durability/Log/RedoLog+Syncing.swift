@@ -88,10 +88,15 @@ extension RedoLog {
     before newest: LogSegments.Segment, in generation: Generation
   ) throws {
     let sequence = newest.header.sequence
-    let known = max(syncedSegment.load(ordering: .relaxed), generation.table.logStart)
-    if syncedSegment.load(ordering: .relaxed) >= sequence { return }
+    let synced = syncedSegment.load(ordering: .relaxed)
+    if synced >= sequence { return }
+    // All of them: the newest one at the last sync may have been that of a transaction that did not commit, and its
+    // successor has written to the one before.
+    let start =
+      Mutant.logLeftUnsynced.isActive
+      ? max(synced, generation.table.logStart) : generation.table.logStart
     for segment in try segments.all()
-    where segment.header.sequence >= known && segment.header.sequence < sequence {
+    where segment.header.sequence >= start && segment.header.sequence < sequence {
       try synchronize(segment, in: generation)
     }
     try noting(generation) { () throws(SystemError) in

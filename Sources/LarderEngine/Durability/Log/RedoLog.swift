@@ -45,7 +45,7 @@ final class RedoLog: Sendable {
   let syncedVersion = Atomic<UInt64>(0)
   /// The checkpoint after which a relaxed store had no room for another segment.
   private let fullSince = Atomic<UInt64>(.max)
-  /// The newest segment of a relaxed store that this process has synced, after all older ones.
+  /// The newest segment of a relaxed store before which this process has synced all others.
   let syncedSegment = Atomic<UInt64>(0)
   /// Whether a thread of this process syncs for all: the lock of `PresenceLocks.logSyncer` is one of processes.
   let isSyncing = Atomic<Bool>(false)
@@ -91,6 +91,7 @@ final class RedoLog: Sendable {
       LogPosition(
         segment: place.segment.header.sequence, offset: place.offset + UInt64(bytes.count),
         chain: chain), after: version)
+    fault(.logEnded)
     if syncsFirst {
       try synchronize(place.segment, before: version, in: generation)
     } else if !syncsLater, table.durableVersion == version &- 1 {
@@ -102,9 +103,10 @@ final class RedoLog: Sendable {
   /// Leaves a transaction without a record: a gap. Records of later ones are of use once a checkpoint contains it.
   private func skip(_ version: UInt64, in generation: Generation) throws {
     let table = generation.table
-    let end =
-      try table.logEnd(after: version &- 1)
-      ?? beginChain(after: version, size: 0, in: generation)?.header.start
+    var end = table.logEnd(after: version &- 1)
+    if try end.map({ try segments.segment($0.segment) == nil }) ?? true {
+      end = try beginChain(after: version, size: 0, in: generation)?.header.start
+    }
     table.logGap = version
     table.setLogEnd(end ?? .none, after: version)
   }
@@ -203,20 +205,14 @@ final class RedoLog: Sendable {
   ) throws {
     // A writer that was killed may have left a record here, which recovery would take for the next one. And
     // a process that syncs the next segment of a durable store does not sync this one.
-    if Mutant.logOrphanKept.isActive {
-      return syncsLater ? () : try synchronize(segment, in: generation)
-    }
-    try erase(segment, at: Int(end.offset), in: generation)
+    if !Mutant.logOrphanKept.isActive { try erase(segment, at: Int(end.offset)) }
+    if !syncsLater { try synchronize(segment, in: generation) }
   }
 
-  /// Makes the record at an offset invalid, if there is one, and syncs the segment in a durable store.
-  private func erase(
-    _ segment: LogSegments.Segment, at offset: Int, in generation: Generation
-  ) throws {
-    if offset + LogRecord.headerSize <= segment.size {
-      try segment.file.write([UInt8](repeating: 0, count: LogRecord.headerSize), at: offset)
-    }
-    if !syncsLater { try synchronize(segment, in: generation) }
+  /// Makes the record at an offset invalid, if there is one.
+  private func erase(_ segment: LogSegments.Segment, at offset: Int) throws {
+    guard offset + LogRecord.headerSize <= segment.size else { return }
+    try segment.file.write([UInt8](repeating: 0, count: LogRecord.headerSize), at: offset)
   }
 
   /// Begins a segment. If there is no room, a checkpoint of all transactions before makes some: a durable store
@@ -252,7 +248,7 @@ final class RedoLog: Sendable {
       let segment = try segments.segment(end.segment)
     else { return }
     try erase(
-      segment, at: before.segment == end.segment ? Int(before.offset) : LogSegmentHeader.size,
-      in: generation)
+      segment, at: before.segment == end.segment ? Int(before.offset) : LogSegmentHeader.size)
+    try synchronize(segment, in: generation)
   }
 }

@@ -17,10 +17,14 @@ extension SharedTable {
     func load(_ index: Int) -> UInt64 {
       unsafe word(start + index * 8).pointee.load(ordering: .acquiring)
     }
+    func position() -> LogPosition {
+      LogPosition(segment: load(1), offset: load(2), chain: load(3))
+    }
     guard load(0) == version else { return nil }
-    let position = LogPosition(segment: load(1), offset: load(2), chain: load(3))
+    let found = position()
     atomicMemoryFence(ordering: .sequentiallyConsistent)
-    return load(0) == version && position != .none ? position : nil
+    // Twice: one writer after the other may store a place for the same commit version.
+    return load(0) == version && found != .none && position() == found ? found : nil
   }
 
   /// Stores the end of the log after a commit version. The caller has the writer lock.
