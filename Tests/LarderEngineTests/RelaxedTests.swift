@@ -402,7 +402,7 @@ import Testing
       try store.setBytes(value, forKey: rounds % 3)
       rounds += 1
     }
-    #expect(rounds >= 6 && rounds < 2000)
+    #expect(rounds >= 20 && rounds < 2000)
   }
 
   @Test func `A sync record with a missing byte is invalid`() throws {

@@ -86,7 +86,7 @@ extension Processes {
         .filter { $0.pid == idle.processIdentifier }.compactMap(\.transaction).min()
     }
     let first = try #require(try pinned())
-    // Early checkpoints come with 8 MB of growth.
+    // Early checkpoints come with 32 MB of growth.
     let value = [UInt8](repeating: 7, count: 1 << 20)
     let deadline = ContinuousClock.now + .seconds(60)
     var (now, key) = (first, 0)
