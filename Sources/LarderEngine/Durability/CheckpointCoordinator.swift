@@ -288,7 +288,7 @@ extension Generation {
   fileprivate var growthLimit: Int { isSmall ? 256 << 10 : waitsForDisk ? 8 << 20 : 32 << 20 }
   /// The number of commits that causes an early sync. No page that they replace is used again before it, so
   /// the file has room for about 30 kB for each of twice as many.
-  fileprivate var commitLimit: UInt64 { isSmall ? 32 : waitsForDisk ? 1024 : 8192 }
+  var commitLimit: UInt64 { isSmall ? 32 : waitsForDisk ? 1024 : 2048 }
 }
 
 extension PinnedSnapshot {

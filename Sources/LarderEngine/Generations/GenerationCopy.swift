@@ -248,7 +248,9 @@ extension StoreCore {
       })
     else { return }
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
-    guard let stalled = oldest, stalled.transactionsBehind >= 256 else { return }
+    // The pin of a process is behind by the commits of a checkpoint and of its sync.
+    let pinned = generation.keeper == nil ? 0 : 2 * Int(generation.commitLimit)
+    guard let stalled = oldest, stalled.transactionsBehind >= max(256, pinned) else { return }
     do {
       // A reader that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
       let isStopped = ProcessIdentity.isStopped(stalled.pid)
