@@ -140,6 +140,8 @@ extension StoreCore {
         (environment.information, generation.dataSize)
       }
       let oldestReader = try generation.describedOldestReader()
+      let log = generation.logStatus(
+        newest: generation.versionBase &+ information.lastTransaction)
       func total(_ counter: Counter) -> Int { Int(clamping: table.total(counter)) }
       return StoreStatistics(
         path: directory.path, durability: options.durability, generation: generation.number,
@@ -170,15 +172,8 @@ extension StoreCore {
         processes: generation.presentProcesses,
         pendingWrites: queue.state.withLock { $0.behindCount },
         syncInterval: options.durability != .relaxed ? nil : .milliseconds(table.syncInterval),
-        unsyncedCommits: options.durability != .relaxed
-          ? nil
-          : Int(
-            clamping: generation.versionBase &+ information.lastTransaction
-              &- min(
-                max(table.durableVersion, table.checkpointVersion),
-                generation.versionBase &+ information.lastTransaction)
-          ),
-        log: generation.logStatus(newest: generation.versionBase &+ information.lastTransaction),
+        unsyncedCommits: options.durability == .relaxed ? log?.unsyncedCommits : nil,
+        log: log,
         remotes: table.remoteStatuses)
     }
   }

@@ -28,7 +28,9 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   /// not share syncs; small values that several processes store at the same time share a transaction. A transaction
   /// with more than 4 MB of changes is visible up to one sync before it is on the disk.
   case durableStrict
-  /// No write waits for the disk, except the first one of a process to a store that is in use. The store's redo log is synced in the background, at the store's interval
+  /// No write waits for the disk, except the first one of a process to a store that is in use.
+  ///
+  /// The store's redo log is synced in the background, at the store's interval
   /// (``StoreOptions/syncInterval``).
   ///
   /// After a crash of the operating system, the store opens in the state after one of its commits:
