@@ -164,6 +164,22 @@ import Testing
   }
 
   @Test(arguments: [Durability.durable, .relaxed])
+  func `A store that survives crashes creates no file in a directory that is being deleted`(
+    durability: Durability
+  ) throws {
+    var options = StoreOptions(durability: durability)
+    options.idleSyncDelay = nil
+    let store = try SharedStore(at: path, options)
+    try store.setBytes([1], forKey: "a")
+    try store.setBytes([2], forKey: "a")
+    try run("/usr/bin/find", path, "-type", "f", "-delete")
+    store.core.syncIfDue(now: .max / 2)
+    store.close()
+    let left = try ChildProcess.run("/usr/bin/find", [path, "-type", "f"])
+    #expect(left.output == "")
+  }
+
+  @Test(arguments: [Durability.durable, .relaxed])
   func `A store that survives crashes refuses writes within seconds after its files were replaced`(
     durability: Durability
   ) throws {

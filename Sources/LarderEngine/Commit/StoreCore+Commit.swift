@@ -232,7 +232,7 @@ extension StoreCore {
     let now = Clocks.monotonicNanoseconds() / 1_000_000
     if generation.waitsForDisk, now &- lastFileCheck.load(ordering: .relaxed) >= 1000 {
       lastFileCheck.store(now, ordering: .relaxed)
-      if generation.hasForeignFiles { generation.hasLostFiles.store(true, ordering: .releasing) }
+      generation.searchForLostFiles()
     }
     guard links == 0 || generation.hasLostFiles.load(ordering: .acquiring) else { return }
     if options.durability == .cache { throw EngineSignal.generationChanged }

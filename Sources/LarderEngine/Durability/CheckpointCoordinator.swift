@@ -199,6 +199,10 @@ final class CheckpointCoordinator: Sendable {
     do {
       if !Mutant.recordedUnsynced.isActive { try generation.environment.synchronize() }
       try fault(throwing: .beforeRecord)
+      // A file that is created in a directory while it is being deleted keeps the directory from deletion.
+      if generation.searchForLostFiles() {
+        throw StoreError.filesRemoved(during: "sync", path: generation.directory.path)
+      }
       guard
         try CheckpointFile.write(record, in: generation.path, presence: generation.presence)
       else {

@@ -61,8 +61,9 @@ private struct DueSyncs {
     func age(_ time: UInt64) -> UInt64 { now < time ? .max : now - time }
     let isLogged = generation.waitsForDisk || newest <= table.durableVersion
     log = isLogged ? nil : (age(table.logSyncedAt), table.syncInterval)
+    // Files that were deleted or moved get no checkpoints; a log that was moved is synced.
     checkpoint =
-      newest <= table.checkpointVersion
+      newest <= table.checkpointVersion || generation.hasLostFiles.load(ordering: .acquiring)
       ? nil : (age(table.syncedAt), generation.checkpointInterval)
   }
 
@@ -128,7 +129,7 @@ extension StoreCore {
       }
       try keeper.advance(in: generation)
       let due = DueSyncs(newest: try keeper.newestVersion(in: generation), now: now, in: generation)
-      guard due.checkpoint != nil else {
+      guard due.checkpoint != nil || due.log != nil else {
         // A relaxed store keeps its pin: acquiring one can cost a write a checkpoint.
         if generation.waitsForDisk { keeper.releaseIfIdle(generation) }
         return nil
@@ -141,7 +142,8 @@ extension StoreCore {
             }))
         return max(generation.checkInterval, 10_000) * 1_000_000
       }
-      let needsCheckpoint = due.isCheckpointDue || keeper.needsEarlySync(in: generation)
+      let needsCheckpoint =
+        due.isCheckpointDue || (due.checkpoint != nil && keeper.needsEarlySync(in: generation))
       guard needsCheckpoint || due.isLogDue else { return pause(due.wait, in: generation) }
       let isElected = try generation.presence.tryLock(.exclusive, at: PresenceLocks.syncer)
       defer {

@@ -111,6 +111,8 @@ extension StoreCore {
 extension Generation {
   /// Records that all commits are on the disk. Called under the writer lock, after the sync.
   func markClean() throws {
+    // Files that were deleted or replaced get no `state`; their successor has its own.
+    if isOrphaned { return }
     let changed = dataStatus?.changed ?? 0
     table.dataChanged = changed
     // First the table, then the file: a process killed in between costs the next writer a redundant

@@ -224,22 +224,6 @@ package final class Generation: Sendable {
     table.count(counter, process: process, by: amount)
   }
 
-  // MARK: Health
-
-  /// Whether the files of this generation were removed or replaced.
-  package var isOrphaned: Bool {
-    guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
-    guard
-      // Uses the path that the next process opens, not the held directory.
-      let onDisk = (try? FileSystem.status(of: realPath + "/shared.table")) ?? nil,
-      onDisk.identity == mapped.identity,
-      (try? presence.status)?.links ?? 0 > 0
-    else { return true }
-    // A `CURRENT` that cannot be read, for example for lack of descriptors, proves nothing.
-    guard let named = (try? CurrentPointer.read(in: directory)) ?? nil else { return false }
-    return named != number
-  }
-
   /// The present status of `data.mdb`. The caller holds the process writer lock or runs in
   /// ``whileOpen(_:)``.
   var dataStatus: FileStatus? { FileSystem.status(ofDescriptor: environment.dataDescriptor) }
@@ -257,9 +241,6 @@ package final class Generation: Sendable {
     guard environment.usesWriteMap else { return true }
     return lastLook.exchange(milliseconds, ordering: .relaxed) != milliseconds
   }
-
-  /// Whether the files were deleted or replaced, other than by a compaction.
-  var hasForeignFiles: Bool { isOrphaned && !hasSuccessorInForce }
 
   /// Whether the file is longer than the table records. Same precondition as ``dataStatus``.
   var hasReservedMore: Bool { UInt64(environment.reservedBytes) > table.dataBytes }
@@ -340,10 +321,10 @@ package final class Generation: Sendable {
     if ForkGuard.isForkedChild { return }
     // Before the open lock: no other process may wait for a long read of this process.
     pool.close()
-    let gate = try? OpenLock.enter(directory, timeout: gateTimeout)
-    defer { gate?.leave() }
     // Without a name, no process can open the files any more: there is nothing to wait for, and no
     // later opening would close them.
+    let gate = hasNoName ? nil : try? OpenLock.enter(directory, timeout: gateTimeout)
+    defer { gate?.leave() }
     guard gate != nil || hasNoName, closeInGate() else { return DeferredGenerationCloses.add(self) }
   }
 

@@ -1,0 +1,34 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+// Whether the files that a process has open are still those under the path of the store.
+
+extension Generation {
+  /// Whether the files of this generation were removed or replaced.
+  package var isOrphaned: Bool {
+    guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
+    guard
+      // Uses the path that the next process opens, not the held directory.
+      let onDisk = (try? FileSystem.status(of: realPath + "/shared.table")) ?? nil,
+      onDisk.identity == mapped.identity,
+      (try? presence.status)?.links ?? 0 > 0
+    else { return true }
+    // A `CURRENT` that cannot be read, for example for lack of descriptors, proves nothing.
+    guard let named = (try? CurrentPointer.read(in: directory)) ?? nil else { return false }
+    return named != number
+  }
+
+  /// Whether the files were deleted or replaced, other than by a compaction.
+  var hasForeignFiles: Bool { isOrphaned && !hasSuccessorInForce }
+
+  /// Checks for files that were deleted or replaced, and remembers it: every later write fails.
+  @discardableResult
+  func searchForLostFiles() -> Bool {
+    if hasForeignFiles { hasLostFiles.store(true, ordering: .releasing) }
+    return hasLostFiles.load(ordering: .acquiring)
+  }
+}
