@@ -9,6 +9,7 @@ import LarderEngine
 struct ReaderLine {
   let pid: Int32
   let isStopped: Bool
+  /// The age of its oldest read; `nil` if the store itself holds the snapshot: for a checkpoint, a check or a copy.
   let seconds: Int?
   let commitsBehind: Int
   let pinnedBytes: Int
@@ -27,7 +28,7 @@ struct ReaderLine {
 
   var text: String {
     var text = "process \(pid)" + (isStopped ? " (stopped)" : "")
-    if let seconds { text += ", for \(seconds) s" }
+    text += seconds.map { ", for \($0) s" } ?? ", for a checkpoint, check or copy"
     return text + ", \(TextLayout.grouped(commitsBehind)) commits behind, keeps "
       + "\(ByteCount(bytes: pinnedBytes)) from being used again"
   }
@@ -42,8 +43,10 @@ struct ReaderLine {
 
   /// The action that releases the pages.
   var advice: String {
-    isStopped
-      ? "Resume process \(pid) (kill -CONT \(pid)) or terminate it."
+    if isStopped { return "Resume process \(pid) (kill -CONT \(pid)) or terminate it." }
+    return seconds == nil
+      ? "None is needed: it is not a read, and process \(pid) releases it after the next checkpoint, or "
+        + "when its check or copy ends."
       : "Wait until the read of process \(pid) ends, or terminate the process."
   }
 }

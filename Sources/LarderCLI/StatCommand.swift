@@ -128,12 +128,16 @@ struct StatCommand: ParsableCommand {
     return bytes + " of \(ByteCount(bytes: budget)) (\(share))"
   }
 
-  private func description(_ log: LogStatus, _ commits: Int) -> String {
-    let ratio = Double(log.syncs) / Double(max(commits, 1))
+  private func description(_ log: LogStatus, of statistics: StoreStatistics) -> String {
+    let ratio = Double(log.syncs) / Double(max(statistics.commits, 1))
+    // The commits of a relaxed store wait for no sync.
+    let syncs =
+      statistics.durability == .relaxed
+      ? TextLayout.count(log.syncs, "sync", "syncs")
+      : "\((ratio * 100).rounded() / 100) syncs per commit"
     return
       "\(ByteCount(bytes: log.fileBytes)), \(TextLayout.count(log.commits, "commit", "commits")) since the "
-      + "checkpoint \(log.checkpointAge.milliseconds) ms ago, "
-      + "\((ratio * 100).rounded() / 100) syncs per commit"
+      + "checkpoint \(log.checkpointAge.milliseconds) ms ago, \(syncs)"
   }
 
   /// Returns the parts of the entries that have special properties, as far as there are any.
@@ -164,7 +168,7 @@ struct StatCommand: ParsableCommand {
     if let interval = statistics.syncInterval, let commits = statistics.unsyncedCommits {
       text += line("synced", "every \(interval), \(TextLayout.grouped(commits)) commits since")
     }
-    text += statistics.log.map { line("log", description($0, statistics.commits)) } ?? ""
+    text += statistics.log.map { line("log", description($0, of: statistics)) } ?? ""
     text += line("entries", statistics.entries)
     text += parts(statistics).map(line).joined()
     text += line("bytes", bytes(statistics))

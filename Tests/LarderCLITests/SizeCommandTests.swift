@@ -114,6 +114,20 @@ import Testing
     }
   }
 
+  @Test func `The snapshot of a checkpoint is no read, and calls for nothing`() throws {
+    try withTool { tool in
+      // One checkpoint, at the first commit; this process holds its snapshot.
+      var options = StoreOptions(durability: .relaxed, syncInterval: .seconds(3600))
+      options.idleSyncDelay = nil
+      let store = try SharedStore(at: tool.store, options)
+      for value in 0..<100 { try store.setBytes([UInt8(value)], forKey: "a") }
+      let text = try tool.output("stat", "--why-big")
+      let reader = "Reader: process \(ProcessInfo.processInfo.processIdentifier), for a checkpoint"
+      #expect(text.contains(reader) && text.contains("None is needed: it is not a read"), "\(text)")
+      #expect(!text.contains("terminate"), "\(text)")
+    }
+  }
+
   @Test func `Files that a repair kept are a cause with their path`() throws {
     try withTool { tool in
       do {

@@ -18,7 +18,7 @@ public struct StoreStatistics: Sendable, Hashable {
     public let bytes: Int
   }
 
-  /// A process in the middle of a read.
+  /// A process that holds an old snapshot.
   public struct Reader: Sendable, Hashable {
     /// The process that holds the reader slot.
     public let pid: Int32
@@ -100,8 +100,8 @@ public struct StoreStatistics: Sendable, Hashable {
   public let readers: Int
   /// The number of reader slots.
   public let maximumReaders: Int
-  /// The reader with the oldest snapshot, or `nil` if all snapshots are the newest. In a `.relaxed`
-  /// store it can be a process that pins the last synced snapshot.
+  /// The reader with the oldest snapshot, or `nil` if all snapshots are the newest. In a store that survives system
+  /// crashes it can be a process that holds the snapshot of the last checkpoint, with no ``Reader/duration``.
   public let oldestReader: Reader?
   /// The processes that have the store open.
   public let processes: [Int32]
