@@ -49,6 +49,18 @@ say() { printf '%s\n' "$*" >&2; }
 # phase TEXT: prints the phase of a long script, with the time since its start.
 phase() { say "== $(basename "$0"), $((SECONDS / 60)) min $((SECONDS % 60)) s: $*"; }
 
+# find_module_maps BUILD: sets module_maps to the options that name the C modules of a build (SCRATCH/debug), with
+# which the compiler can be called directly.
+find_module_maps() {
+  local map
+  module_maps=(-Xcc "-fmodule-map-file=$(larder_root)/Modules/CLarderLMDB/module.modulemap")
+  # Of other packages: those that the build has written, and those in the packages.
+  for map in "$1"/*.build/module.modulemap \
+    "$(dirname "$1")"/checkouts/*/Sources/*/include/module.modulemap; do
+    if [ -f "$map" ]; then module_maps+=(-Xcc "-fmodule-map-file=$map"); fi
+  done
+}
+
 # with_limit MINUTES COMMAND...: runs a command. When the time is up, it prints where the threads of its
 # processes are and kills them: a test that never ends says nothing of itself.
 with_limit() {

@@ -229,7 +229,8 @@ struct LostServerTests {
       try await group.waitForAll()
     }
     #expect(try await cache.value(forKey: "n", freshness: .latest) == 200)
-    // One for each; without turns there are thousands.
-    #expect(try await scripts() - before < 400)
+    // One for each, and some more on a busy machine; without turns there are thousands.
+    let count = try await scripts() - before
+    #expect(count < 1000, "\(count) scripts")
   }
 }
