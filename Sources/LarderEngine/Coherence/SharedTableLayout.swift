@@ -196,6 +196,8 @@ package struct SharedTableShape: Sendable, Hashable {
   package let stampSlots: Int
   package let recencySlots: Int
   package let processSlots: Int
+  /// The offset of the ghosts in bytes. Each commit uses the regions after them.
+  package private(set) var ghosts = 0
 
   /// Creates a shape from stored counts.
   ///
@@ -213,6 +215,7 @@ package struct SharedTableShape: Sendable, Hashable {
     self.stampSlots = stampSlots
     self.recencySlots = recencySlots
     self.processSlots = processSlots
+    ghosts = mainQueue + queueSlots * 8
   }
 
   private static func isSlotCount(_ count: UInt64, in limits: ClosedRange<UInt64>) -> Bool {
@@ -251,8 +254,6 @@ package struct SharedTableShape: Sendable, Hashable {
   package var smallQueue: Int { recency + recencySlots * 8 }
   /// The offset of the main queue in bytes.
   package var mainQueue: Int { smallQueue + queueSlots * 8 }
-  /// The offset of the ghosts in bytes.
-  package var ghosts: Int { mainQueue + queueSlots * 8 }
   /// The offset of the region for locks and counters in bytes.
   package var coordination: Int { ghosts + queueSlots * 4 }
   /// The offset of the region for links to remote servers in bytes.
