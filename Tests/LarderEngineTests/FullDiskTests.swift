@@ -179,6 +179,17 @@ import Testing
     #expect(left.output == "")
   }
 
+  @Test func `A cache whose directory was deleted does not create it again when it closes`() throws
+  {
+    let store = try SharedStore(at: path)
+    try store.setBytes([1], forKey: "a")
+    // Starts the store's thread.
+    store.core.watchFiles()
+    try run("/bin/rm", "-rf", path)
+    store.close()
+    #expect(!TestFiles.exists(path))
+  }
+
   @Test(arguments: [Durability.durable, .relaxed])
   func `A store that survives crashes refuses writes within seconds after its files were replaced`(
     durability: Durability

@@ -67,6 +67,8 @@ extension StoreCore {
   /// Performs the periodic checks, about once a second.
   func tick() {
     guard !ForkGuard.isForkedChild, let generation = try? generation() else { return }
+    // A store that closes creates no new files in place of deleted ones.
+    if isShuttingDown.load(ordering: .acquiring) { return }
     let now = Clocks.monotonicNanoseconds() / 1_000_000
     guard now &- lastTick.load(ordering: .relaxed) >= 900 else { return }
     lastTick.store(now, ordering: .relaxed)
