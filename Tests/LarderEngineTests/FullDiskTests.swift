@@ -164,7 +164,7 @@ import Testing
   }
 
   @Test(arguments: [Durability.durable, .relaxed])
-  func `A store that survives crashes creates no file in a directory that is being deleted`(
+  func `A store that survives crashes creates no file in place of deleted ones`(
     durability: Durability
   ) throws {
     var options = StoreOptions(durability: durability)
