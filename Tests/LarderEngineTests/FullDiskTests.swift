@@ -5,6 +5,7 @@
 import Larder
 import LarderEngine
 import LarderTesting
+import Synchronization
 import Testing
 
 /// No room, files that vanish, handles that were closed.
@@ -177,6 +178,65 @@ import Testing
     store.close()
     let left = try ChildProcess.run("/usr/bin/find", [path, "-type", "f"])
     #expect(left.output == "")
+  }
+
+  @Test func `A sync of a relaxed store whose files were deleted is an error`() throws {
+    let store = try SharedStore(at: path, StoreOptions(durability: .relaxed))
+    try store.setBytes([1], forKey: "a")
+    try store.sync()
+    try run("/bin/rm", "-rf", path)
+    let error = #expect(throws: StoreError.self) { try store.sync() }
+    #expect(error?.code == .damaged && error?.message.contains("deleted or replaced") == true)
+  }
+
+  @Test(arguments: [false, true])
+  func `The log of a relaxed store that was moved is synced, and its loss is reported once`(
+    hasGap: Bool
+  ) throws {
+    let errors = Mutex<[String]>([])
+    let store = try SharedStore(
+      at: path,
+      StoreOptions(
+        durability: .relaxed, syncInterval: .seconds(86_400),
+        onError: { error in errors.withLock { $0.append("\(error)") } }))
+    // The first commit of a store has no record in the log.
+    if !hasGap {
+      try store.setBytes([1], forKey: "a")
+      try store.sync()
+    }
+    let table = try store.core.generation().table
+    try store.write {
+      try TestFiles.move(path, to: path + "-moved")
+      try $0.setBytes([2], forKey: "b")
+    }
+    for _ in 0..<3 { store.core.syncIfDue(now: .max / 2) }
+    #expect((table.durableVersion == table.lastStamped) == !hasGap)
+    store.core.watchFiles()
+    try eventually("the loss is reported") { errors.withLock { !$0.isEmpty } }
+    for _ in 0..<3 { store.core.syncIfDue(now: .max / 2) }
+    store.close()
+    #expect(errors.withLock { $0.count } == 1, "\(errors.withLock { $0 })")
+    let moved = try SharedStore(at: path + "-moved", StoreOptions(durability: .relaxed))
+    #expect(try moved.bytes(forKey: "b") == [2])
+  }
+
+  @Test func `A durable commit to files that are moved meanwhile has an unknown outcome`() throws {
+    let options = StoreOptions(durability: .durable)
+    let store = try SharedStore(at: path, options)
+    // The first commit has no record in the log, so it needs a checkpoint.
+    let error = #expect(throws: StoreError.self) {
+      try store.write {
+        try TestFiles.move(path, to: path + "-moved")
+        try $0.setBytes([1], forKey: "a")
+      }
+    }
+    #expect(error?.code == .outcomeUnknown)
+    #expect(
+      error?.message.contains("nothing was stored") == false, "\(error.map { "\($0)" } ?? "")")
+    store.close()
+    let moved = try SharedStore(at: path + "-moved", options)
+    #expect(try moved.bytes(forKey: "a") == [1])
+    #expect(try moved.verify() == [])
   }
 
   @Test func `A cache whose directory was deleted does not create it again when it closes`() throws

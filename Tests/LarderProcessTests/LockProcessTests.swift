@@ -76,7 +76,16 @@ extension Processes {
     #expect(try holder.ask("lock a").hasPrefix("holding "))
     try stopped.send("lock a")
     try eventually("it waits") { try ground.waiters("a") == 1 }
-    try stopped.stop()
+    // A process that is stopped while it changes the list delays the name, as the next test shows.
+    try eventually("it is stopped while it changes nothing") {
+      try stopped.stop()
+      let error = #expect(throws: StoreError.self) {
+        try ground.store.lock("a").withLock(timeout: .zero) { _ in }
+      }
+      if error?.pid == holder.processIdentifier { return true }
+      stopped.continue()
+      return false
+    }
     try next.send("lock a")
     try eventually("the next one waits") { try ground.waiters("a") == 2 }
     try holder.order("go")

@@ -236,7 +236,7 @@ extension StoreCore {
     }
     guard links == 0 || generation.hasLostFiles.load(ordering: .acquiring) else { return }
     if options.durability == .cache { throw EngineSignal.generationChanged }
-    throw StoreError.filesRemoved(during: "write", path: directory.path)
+    throw StoreError.filesRemoved(during: "write", path: directory.path, isRefused: true)
   }
 
   /// W3: stamps every touched slot. The commit follows immediately.

@@ -84,8 +84,9 @@ extension StoreCore {
         do { try switchGeneration(from: generation) } catch { report(error) }
       } else {
         generation.table.raiseFloor(to: UInt64.max - 1)
-        generation.hasLostFiles.store(true, ordering: .releasing)
-        report(StoreError.filesRemoved(during: "use", path: directory.path))
+        if !generation.hasLostFiles.exchange(true, ordering: .acquiringAndReleasing) {
+          report(StoreError.filesRemoved(during: "use", path: directory.path))
+        }
       }
       return
     }

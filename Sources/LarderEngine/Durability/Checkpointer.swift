@@ -59,11 +59,14 @@ private struct DueSyncs {
     self.newest = newest
     // A time in the future comes from another clock. An early sync is harmless.
     func age(_ time: UInt64) -> UInt64 { now < time ? .max : now - time }
-    let isLogged = generation.waitsForDisk || newest <= table.durableVersion
-    log = isLogged ? nil : (age(table.logSyncedAt), table.syncInterval)
     // Files that were deleted or moved get no checkpoints; a log that was moved is synced.
+    let isLost = generation.hasLostFiles.load(ordering: .acquiring)
+    let needsNoSync =
+      generation.waitsForDisk || newest <= table.durableVersion
+      || (isLost && table.isLogInterrupted)
+    log = needsNoSync ? nil : (age(table.logSyncedAt), table.syncInterval)
     checkpoint =
-      newest <= table.checkpointVersion || generation.hasLostFiles.load(ordering: .acquiring)
+      newest <= table.checkpointVersion || isLost
       ? nil : (age(table.syncedAt), generation.checkpointInterval)
   }
 
@@ -219,6 +222,10 @@ extension StoreCore {
       let failed: Generation? = try withGeneration { generation in
         do {
           try synchronizeLog(of: generation)
+          // What is on the disk there is lost with files that were deleted.
+          if generation.searchForLostFiles() {
+            throw StoreError.filesRemoved(during: "sync", path: directory.path)
+          }
         } catch let error as StoreError {
           guard generation.table.hasFailedSync else { throw error }
           return generation

@@ -10,14 +10,18 @@ internal import Synchronization
 extension Generation {
   /// Whether the files of this generation were removed or replaced.
   package var isOrphaned: Bool {
-    guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
-    guard
-      // Uses the path that the next process opens, not the held directory.
-      let onDisk = (try? FileSystem.status(of: realPath + "/shared.table")) ?? nil,
-      onDisk.identity == mapped.identity,
+    guard let mapped = table.fileStatus, mapped.links > 0,
       (try? presence.status)?.links ?? 0 > 0
     else { return true }
-    // A `CURRENT` that cannot be read, for example for lack of descriptors, proves nothing.
+    do throws(SystemError) {
+      // Uses the path that the next process opens, not the held directory.
+      let onDisk = try FileSystem.status(of: realPath + "/shared.table")
+      if onDisk?.identity != mapped.identity { return true }
+    } catch {
+      // A path that cannot be searched, for example for lack of permission, proves nothing.
+      return error.isNoSuchFile
+    }
+    // Neither does a `CURRENT` that cannot be read, for example for lack of descriptors.
     guard let named = (try? CurrentPointer.read(in: directory)) ?? nil else { return false }
     return named != number
   }

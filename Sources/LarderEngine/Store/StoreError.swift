@@ -190,11 +190,16 @@ extension StoreError {
   }
 
   /// Returns the error of a store that survives system crashes whose files were deleted or replaced.
-  static func filesRemoved(during operation: String, path: String) -> StoreError {
+  ///
+  /// - Parameter isRefused: Whether it is the error of a write that has stored nothing.
+  static func filesRemoved(
+    during operation: String, path: String, isRefused: Bool = false
+  ) -> StoreError {
     StoreError(
       .damaged, during: operation, path: path,
-      "The store's files were deleted or replaced while it was open, and nothing was stored. Close the "
-        + "store in every process, restore its files, and open it again.")
+      "The store's files were deleted or replaced while it was open"
+        + (isRefused ? ", and nothing was stored" : "")
+        + ". Close the store in every process, restore its files, and open it again.")
   }
 
   /// Returns the error for a file that is larger than the map of this process.

@@ -165,7 +165,8 @@ public struct StoreOptions: Sendable {
   /// A closure that is called with every error for which no caller waits: errors of subscripts and
   /// of write-behind requests.
   ///
-  /// It runs on a thread of the store or of the caller, and may use the store.
+  /// It runs on a thread of the store or of the caller, and may use the store. The call for a
+  /// queued write can come shortly after a `sync()` that waited for this write has returned.
   public var onError: (@Sendable (any Error) -> Void)?
   /// A closure that is called with every event that concerns the store as a whole.
   ///

@@ -71,7 +71,7 @@ extension RedoLog {
     // In this order: what is logged by now is in the segment that is read afterwards, or in an older one.
     let logged = table.loggedVersion
     // One that is not committed costs a checkpoint, which its successor would need as well.
-    if table.checkpointVersion < table.logGap {
+    if table.isLogInterrupted {
       try generation.keeper?.synchronize(generation)
     } else if let segment = try newestSegment(in: generation) {
       if syncsLater { try synchronizeSegments(before: segment, in: generation) }

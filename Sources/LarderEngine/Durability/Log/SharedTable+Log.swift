@@ -74,6 +74,9 @@ extension SharedTable {
     set { unsafe word(SharedTableLayout.logGap).pointee.store(newValue, ordering: .releasing) }
   }
 
+  /// Whether a transaction has no record and is in no checkpoint: no sync of the log makes it durable.
+  var isLogInterrupted: Bool { checkpointVersion < logGap }
+
   /// The sequence number of the segment in which recovery begins.
   var logStart: UInt64 {
     unsafe word(SharedTableLayout.logStart).pointee.load(ordering: .acquiring)
