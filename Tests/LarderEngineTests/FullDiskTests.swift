@@ -220,7 +220,7 @@ import Testing
     #expect(try moved.bytes(forKey: "b") == [2])
   }
 
-  @Test func `A durable commit to files that are moved meanwhile has an unknown outcome`() throws {
+  @Test func `A durable commit during which the files are moved has an unknown outcome`() throws {
     let options = StoreOptions(durability: .durable)
     let store = try SharedStore(at: path, options)
     // The first commit has no record in the log, so it needs a checkpoint.
