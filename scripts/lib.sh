@@ -17,7 +17,8 @@ larder_root() {
 }
 
 # The options of the build in which a warning is an error. scripts/check uses it, and with LARDER_STRICT=1
-# scripts/test does too, so that .ci/run compiles everything once.
+# scripts/test does too, so that .ci/run compiles everything once. Both set LARDER_OPTIMISED for it: see
+# Package.swift.
 # shellcheck disable=SC2034 # used by those that source this
 STRICT_BUILD="--scratch-path .build-check -Xswiftc -warnings-as-errors
   --explicit-target-dependency-import-check error"

@@ -157,8 +157,10 @@ extension FaultPlan {
     public static func error(
       at point: Point, errno: Int32 = 5, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
-      precondition(
-        point.canFail, "\(point) cannot fail. Use kill, stop or delay, or another point.")
+      // Storms are optimised, where a precondition prints nothing.
+      if !point.canFail {
+        fatalError("\(point) cannot fail. Use kill, stop or delay, or another point.")
+      }
       return Fault(
         "error", at: point, amount: Int(errno), occurrence: occurrence, percent: percent)
     }

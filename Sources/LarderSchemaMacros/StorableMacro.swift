@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if Macros
-  package import SwiftSyntax
+  import SwiftSyntax
   import SwiftSyntaxBuilder
-  package import SwiftSyntaxMacros
+  import SwiftSyntaxMacros
 
   // THE GENERATED CODE
   //
@@ -19,7 +19,7 @@
   // same order, so that the decoder need not search them.
 
   /// The macro `@Storable`.
-  package struct StorableExpansion {
+  struct StorableMacro {
     /// The declaration of a type, once it is found to be valid.
     struct Declaration {
       let properties: [StoredPropertyDeclaration]
@@ -76,8 +76,8 @@
     }
   }
 
-  extension StorableExpansion: MemberMacro {
-    package static func expansion(
+  extension StorableMacro: MemberMacro {
+    static func expansion(
       of node: AttributeSyntax, providingMembersOf declaration: some DeclGroupSyntax,
       conformingTo protocols: [TypeSyntax], in context: some MacroExpansionContext
     ) throws -> [DeclSyntax] {
@@ -87,8 +87,8 @@
     }
   }
 
-  extension StorableExpansion: ExtensionMacro {
-    package static func expansion(
+  extension StorableMacro: ExtensionMacro {
+    static func expansion(
       of node: AttributeSyntax, attachedTo declaration: some DeclGroupSyntax,
       providingExtensionsOf type: some TypeSyntaxProtocol, conformingTo protocols: [TypeSyntax],
       in context: some MacroExpansionContext
@@ -237,8 +237,8 @@
   }
 
   /// The macros of properties, which only mark what `@Storable` reads.
-  package struct MarkerExpansion: PeerMacro {
-    package static func expansion(
+  struct PropertyMarker: PeerMacro {
+    static func expansion(
       of node: AttributeSyntax, providingPeersOf declaration: some DeclSyntaxProtocol,
       in context: some MacroExpansionContext
     ) throws -> [DeclSyntax] {

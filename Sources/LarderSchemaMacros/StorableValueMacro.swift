@@ -3,17 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if Macros
-  package import SwiftSyntax
+  import SwiftSyntax
   import SwiftSyntaxBuilder
-  package import SwiftSyntaxMacros
+  import SwiftSyntaxMacros
 
   /// The macro `@StorableValue`, for the values inside objects.
   ///
   /// A structure gets the same code as a stored type, without a schema. An enumeration with raw
   /// values is stored as its raw value. Any other enumeration is stored as the compiler's own
   /// conformance to `Codable` stores it: a map from the name of the case to its associated values.
-  package struct StorableValueExpansion: ExtensionMacro {
-    package static func expansion(
+  struct StorableValueMacro: ExtensionMacro {
+    static func expansion(
       of node: AttributeSyntax, attachedTo declaration: some DeclGroupSyntax,
       providingExtensionsOf type: some TypeSyntaxProtocol, conformingTo protocols: [TypeSyntax],
       in context: some MacroExpansionContext
