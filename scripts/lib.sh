@@ -45,6 +45,18 @@ swift() {
   SWIFT_DETERMINISTIC_HASHING=1 command swift "$command" "$@"
 }
 
+# build_client PRODUCT: builds a program of scripts/external-client optimised, in .build-client, and prints its path.
+# On Linux the programs contain the runtime, because scripts/check limits the size of such a program; elsewhere the
+# runtime belongs to the system.
+build_client() {
+  local root options
+  root=$(larder_root)
+  options=(-c release --package-path "$root/scripts/external-client" --scratch-path "$root/.build-client")
+  if [ "$(uname -s)" = Linux ]; then options+=(--static-swift-stdlib); fi
+  swift build "${options[@]}" --product "$1" >&2 || return
+  echo "$(swift build "${options[@]}" --show-bin-path)/$1"
+}
+
 say() { printf '%s\n' "$*" >&2; }
 
 # phase TEXT: prints the phase of a long script, with the time since its start.

@@ -55,11 +55,11 @@ struct RedisLockTests {
     let link = try RedisLink(server.socket, prefix: "locks")
     let connection = try await RedisConnection.connect(to: server.socket)
     let key = "locks:l:{job}"
-    try await link.withLock("job", lease: .seconds(1)) { _ in
+    try await link.withLock("job", lease: .seconds(3)) { _ in
       let holder = try await connection.send(RedisCommand("GET", key))
       let error = await redisError {
         // Longer than the lease.
-        try await link.withLock("job", timeout: .milliseconds(1500)) { _ in }
+        try await link.withLock("job", timeout: .seconds(4)) { _ in }
       }
       #expect(error?.code == .lockTimeout && error?.message.contains("process") == true)
       #expect(try await connection.send(RedisCommand("GET", key)) == holder)
