@@ -49,12 +49,13 @@ swift() {
 # On Linux the programs contain the runtime, because scripts/check limits the size of such a program; elsewhere the
 # runtime belongs to the system.
 build_client() {
-  local root options
+  local root options directory
   root=$(larder_root)
   options=(-c release --package-path "$root/scripts/external-client" --scratch-path "$root/.build-client")
   if [ "$(uname -s)" = Linux ]; then options+=(--static-swift-stdlib); fi
   swift build "${options[@]}" --product "$1" >&2 || return
-  echo "$(swift build "${options[@]}" --show-bin-path)/$1"
+  directory=$(swift build "${options[@]}" --show-bin-path) || return
+  echo "$directory/$1"
 }
 
 say() { printf '%s\n' "$*" >&2; }

@@ -220,6 +220,45 @@ import Testing
     #expect(try moved.bytes(forKey: "b") == [2])
   }
 
+  @Test(arguments: [false, true])
+  func `A store whose files were moved is not copied into another place`(isReplaced: Bool) throws {
+    let options = StoreOptions(durability: .relaxed)
+    let store = try SharedStore(at: path, options)
+    try store.setBytes([1], forKey: "a")
+    try store.sync()
+    try TestFiles.move(path, to: path + "-moved")
+    if isReplaced {
+      let tool = try TestExecutable.tool.path
+      let arguments = ["set", "b", "2", "--store", path, "--durability", "relaxed"]
+      #expect(try ChildProcess.run(tool, arguments).status == .exited(0))
+    }
+    // The disk refuses a sync: what is stored has to be copied.
+    try store.core.generation().table.noteFailedSync()
+    store.core.syncIfDue(now: .max / 2)
+    for use in [store.sync, { try store.setBytes([2], forKey: "a") }, store.compact] {
+      let error = #expect(throws: StoreError.self) { try use() }
+      #expect(error?.code == .damaged && error?.message.contains("deleted or replaced") == true)
+    }
+    #expect(try store.bytes(forKey: "a") == [1])
+    store.close()
+    let moved = try SharedStore(at: path + "-moved", options)
+    #expect(try moved.bytes(forKey: "a") == [1])
+  }
+
+  @Test(arguments: [Durability.durable, .relaxed])
+  func `A store that others have compacted twice has lost no files`(durability: Durability) throws {
+    let options = StoreOptions(durability: durability)
+    let store = try SharedStore(at: path, options)
+    try store.setBytes([1], forKey: "a")
+    for _ in 0..<2 {
+      let tool = try TestExecutable.tool.path
+      #expect(try ChildProcess.run(tool, ["compact", "--store", path]).status == .exited(0))
+    }
+    #expect(try SharedStore(at: path, options).bytes(forKey: "a") == [1])
+    try store.sync()
+    #expect(try store.bytes(forKey: "a") == [1])
+  }
+
   @Test func `A durable commit during which the files are moved has an unknown outcome`() throws {
     let options = StoreOptions(durability: .durable)
     let store = try SharedStore(at: path, options)

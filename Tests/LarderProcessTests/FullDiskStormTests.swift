@@ -64,7 +64,7 @@ extension Processes {
       var (writes, full, mapped, kills, verified) = (0, 0, 0, 0, 0)
       let end = ContinuousClock.now + .seconds(seconds)
       let limit = end + .seconds(120)
-      // Beside other work it can take longer until the disk is full.
+      // On a busy machine it takes longer until the disk is full.
       while try ContinuousClock.now < end
         || (full + store.statistics().evictions == 0 && ContinuousClock.now < limit)
       {

@@ -176,7 +176,7 @@
         Refusal(
           "@Storable class Car { let id: Int }", 11,
           "A class with @Storable must be final, because a subclass would be stored without its own "
-            + "properties.", fix: "Make it final: final class"),
+            + "properties.", fix: "Make it final: class becomes final class"),
       ])
     }
 
@@ -185,7 +185,7 @@
         Refusal(
           "@Storable struct Car { let id: Int; let year = 2020 }", 37,
           "The constant year has a value already, so the stored one cannot be loaded. Declare it with "
-            + "var, or mark it @Transient.", fix: "Declare it with var: var"),
+            + "var, or mark it @Transient.", fix: "Declare it with var: let becomes var"),
         Refusal(
           "@Storable struct Car { let id: Int; var act: (@Sendable () -> Void)? }", 41,
           "A function cannot be stored. Mark the property @Transient, with a default."),

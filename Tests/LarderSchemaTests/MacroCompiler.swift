@@ -6,11 +6,11 @@
   import LarderTesting
   import Testing
 
-  /// What the compiler prints about a source that uses the macros, with the modules and the plugin of this build.
+  /// The output of the compiler for a source with macros, with the modules and the plugin of this build.
   struct MacroCompiler {
     /// The generated code, in the order of the compiler.
     private(set) var expansions: [String] = []
-    /// The errors of macros as "line:column: message", each followed by its fix as "name: new text".
+    /// The errors of macros as "line:column: message", each followed by its fix as "name: old becomes new".
     private(set) var errors: [String] = []
     /// All errors.
     private(set) var allErrors: [String] = []
@@ -59,14 +59,18 @@
         else { continue }
         let (message, number) = (match.output.4, Int(match.output.1)! - 1)
         switch match.output.3 {
-        case "error":
+        case "error", "warning":
           isOfMacro = match.output.5 != nil
           allErrors.append("\(number):\(match.output.2): \(message)")
           if isOfMacro { errors.append(allErrors.last!) }
         case "note" where isOfMacro && lines.indices.contains(index + 3):
-          let text = lines[index + 3].drop { $0 == " " }
-          if !text.contains(": ") { errors.append("\(message): \(text)") }
-        default: isOfMacro = false
+          // The marked part of the source is replaced by the text; a note without a fix has none.
+          let (marks, text) = (lines[index + 2], lines[index + 3].drop { $0 == " " })
+          guard !text.contains("Source.swift:") else { continue }
+          let mark = marks.drop { $0 == " " }
+          let old = lines[index + 1].dropFirst(marks.count - mark.count).prefix(mark.count)
+          errors.append("\(message): \(old) becomes \(text)")
+        default: break
         }
       }
     }

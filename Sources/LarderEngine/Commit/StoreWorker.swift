@@ -84,9 +84,7 @@ extension StoreCore {
         do { try switchGeneration(from: generation) } catch { report(error) }
       } else {
         generation.table.raiseFloor(to: UInt64.max - 1)
-        if !generation.hasLostFiles.exchange(true, ordering: .acquiringAndReleasing) {
-          report(StoreError.filesRemoved(during: "use", path: directory.path))
-        }
+        reportLoss(of: generation)
       }
       return
     }

@@ -137,7 +137,7 @@ extension StoreCore {
         if generation.waitsForDisk { keeper.releaseIfIdle(generation) }
         return nil
       }
-      if table.hasFailedSync {
+      if table.hasFailedSync, !generation.searchForLostFiles() {
         try enqueueWriteBehind(
           WriteRequest(
             .exclusive { core in
@@ -166,7 +166,11 @@ extension StoreCore {
     } catch EngineSignal.generationChanged {
       return nil
     } catch {
-      report(StoreError(wrapping: error, during: "sync", path: directory.path))
+      if generation.hasLostFiles.load(ordering: .acquiring) {
+        reportLoss(of: generation)
+      } else {
+        report(StoreError(wrapping: error, during: "sync", path: directory.path))
+      }
       return max(generation.checkInterval, 1000) * 1_000_000
     }
   }
@@ -220,17 +224,17 @@ extension StoreCore {
     guard options.durability == .relaxed else { return }
     do {
       let failed: Generation? = try withGeneration { generation in
-        do {
-          try synchronizeLog(of: generation)
-          // What is on the disk there is lost with files that were deleted.
-          if generation.searchForLostFiles() {
-            throw StoreError.filesRemoved(during: "sync", path: directory.path)
-          }
-        } catch let error as StoreError {
+        var hasFailed = false
+        do { try synchronizeLog(of: generation) } catch let error as StoreError {
           guard generation.table.hasFailedSync else { throw error }
-          return generation
+          hasFailed = true
         }
-        return nil
+        if generation.table.isFenced { throw EngineSignal.generationChanged }
+        // What is on the disk there is lost with files that were deleted.
+        if generation.searchForLostFiles() {
+          throw StoreError.filesRemoved(during: "sync", path: directory.path)
+        }
+        return hasFailed ? generation : nil
       }
       guard let failed else { return }
       // The stored data is copied, and is on the disk when the copy becomes the current generation.

@@ -26,13 +26,23 @@ extension Generation {
     return named != number
   }
 
-  /// Whether the files were deleted or replaced, other than by a compaction.
-  var hasForeignFiles: Bool { isOrphaned && !hasSuccessorInForce }
+  /// Whether the files were deleted or replaced, other than by compactions: the first one marks them before the
+  /// second begins.
+  var hasForeignFiles: Bool { isOrphaned && !hasSuccessorInForce && !table.isFenced }
 
   /// Checks for files that were deleted or replaced, and remembers it: every later write fails.
   @discardableResult
   func searchForLostFiles() -> Bool {
     if hasForeignFiles { hasLostFiles.store(true, ordering: .releasing) }
     return hasLostFiles.load(ordering: .acquiring)
+  }
+}
+
+extension StoreCore {
+  /// Reports once that the files of a store that survives system crashes were deleted or replaced.
+  func reportLoss(of generation: Generation) {
+    generation.hasLostFiles.store(true, ordering: .releasing)
+    if generation.hasReportedLoss.exchange(true, ordering: .acquiringAndReleasing) { return }
+    report(StoreError.filesRemoved(during: "use", path: directory.path))
   }
 }

@@ -49,6 +49,7 @@ package final class Generation: Sendable {
   /// Whether the files of a store that survives system crashes were found deleted or replaced: every
   /// later write fails.
   let hasLostFiles = Atomic<Bool>(false)
+  let hasReportedLoss = Atomic<Bool>(false)
   /// The time of the monotonic clock until which the disk is not asked for room.
   let roomyUntil = Atomic<UInt64>(0)
   /// The size of `data.mdb` above which the growth check searches for a stalled reader.

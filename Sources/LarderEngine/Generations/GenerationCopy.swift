@@ -218,6 +218,10 @@ extension StoreCore {
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.resolveInterruptedCompaction()
       if generation.table.isFenced { throw EngineSignal.generationChanged }
+      // After a copy of moved files this process would use the store that has their path now.
+      if options.durability.survivesSystemCrash, generation.searchForLostFiles() {
+        throw StoreError.filesRemoved(during: "copy", path: directory.path)
+      }
       let commitVersion = generation.versionBase &+ transaction.id
       generation.table.announceWriter(commitVersion: commitVersion)
       generation.table.settleOffers(commitVersion: commitVersion, isEnd: false)  // O4
