@@ -63,6 +63,18 @@ struct DelayedReplyTests {
   }
 
   @Test func `A read after a write gets no reply to a request before the write`() async throws {
+    // A link that is held for two seconds counts as lost, and the host then reads nothing.
+    for _ in 0..<10 {
+      let values = try await readAroundAWrite()
+      if values.contains(nil) { continue }
+      #expect(values == ["old", "new", "new"])
+      return
+    }
+    Issue.record("The links were lost each time.")
+  }
+
+  /// Returns what a host reads by a request before a write, after the write, and once its links are up to date.
+  private func readAroundAWrite() async throws -> [String?] {
     let setting = try await Setting()
     let second = try RedisLink(setting.proxy.socket("second"), prefix: "test")
     let reader = setting.host.cache()
@@ -77,16 +89,16 @@ struct DelayedReplyTests {
     let late = Task { try await reader.value(forKey: "k") }
     try await setting.awaitHeld("first")
     try await writer.setValue("new", forKey: "k")
-    #expect(try await writer.value(forKey: "k") == "new")
+    guard let own = try await writer.value(forKey: "k") else { return [nil] }
+    #expect(own == "new")
     // Without the copy the next read needs the server.
     try setting.host.store.namespace("values").removeAll()
     let next = Task { try await reader.value(forKey: "k") }
     setting.proxy.release("first")
-    #expect(try await late.value == "old")
-    #expect(try await next.value == "new")
+    let values = [try await late.value, try await next.value]
     setting.proxy.release("first-link")
     setting.proxy.release("second-link")
-    #expect(try await reader.value(forKey: "k") == "new")
+    return values + [try await reader.value(forKey: "k")]
   }
 
   @Test func `Of two overlapping reads the older value does not replace the newer one`()

@@ -199,13 +199,7 @@ final class CheckpointCoordinator: Sendable {
     do {
       if !Mutant.recordedUnsynced.isActive { try generation.environment.synchronize() }
       try fault(throwing: .beforeRecord)
-      // A file that is created in a directory while it is being deleted keeps the directory from deletion.
-      if generation.searchForLostFiles() {
-        throw StoreError.filesRemoved(during: "sync", path: generation.directory.path)
-      }
-      guard
-        try CheckpointFile.write(record, in: generation.path, presence: generation.presence)
-      else {
+      guard try write(record, in: generation) else {
         throw StoreError(
           .writerStalled, during: "sync", path: generation.directory.path,
           "Stopped processes hold every place in which to record the sync. Let them go on, or end "
@@ -224,6 +218,24 @@ final class CheckpointCoordinator: Sendable {
     table.raiseDurable(to: generation.versionBase &+ snapshot.id)
     table.raiseRecorded(to: generation.versionBase &+ snapshot.id, at: began)
     table.advanceLogSyncWord()
+  }
+
+  /// Writes a record, but creates no file in a directory that is being deleted: that would keep it from deletion.
+  ///
+  /// - Returns: `false` if stopped processes hold all places for records.
+  private func write(_ record: CheckpointRecord, in generation: Generation) throws -> Bool {
+    func write(_ creation: OwnedFile.Creation) throws -> Bool {
+      if generation.searchForLostFiles() {
+        throw StoreError.filesRemoved(during: "sync", path: generation.directory.path)
+      }
+      return try CheckpointFile.write(
+        record, in: generation.path, presence: generation.presence, creation: creation)
+    }
+    do { return try write(.mustExist) } catch let error as SystemError where error.isNoSuchFile {
+      // The first of many files that are being deleted, or the only one.
+      Event().wait(nanoseconds: 200_000_000)
+      return try write(.createIfMissing)
+    }
   }
 
   /// The time of the clock that all processes share, in milliseconds.

@@ -155,11 +155,13 @@ package enum CheckpointFile {
 
   /// Writes and syncs a record.
   ///
+  /// - Parameter creation: Whether the file is created if it is missing.
   /// - Returns: `false` if stopped processes hold all lanes.
   static func write(
-    _ record: CheckpointRecord, in generationPath: String, presence: OwnedFile
+    _ record: CheckpointRecord, in generationPath: String, presence: OwnedFile,
+    creation: OwnedFile.Creation = .createIfMissing
   ) throws(SystemError) -> Bool {
-    let file = try OwnedFile(path: generationPath + "/" + name, creation: .createIfMissing)
+    let file = try OwnedFile(path: generationPath + "/" + name, creation: creation)
     for lane in 0..<lanes where try presence.tryLock(.exclusive, at: PresenceLocks.laneOffset(lane))
     {
       defer { _ = try? presence.tryLock(.none, at: PresenceLocks.laneOffset(lane)) }
