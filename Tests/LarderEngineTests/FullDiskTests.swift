@@ -180,6 +180,18 @@ import Testing
     #expect(left.output == "")
   }
 
+  @Test func `A checkpoint file that was deleted alone is created again`() throws {
+    let store = try SharedStore(at: path, StoreOptions(durability: .relaxed))
+    try store.setBytes([1], forKey: "a")
+    try store.sync()
+    let file = try StoreFiles(of: path).generation + "/synced"
+    TestFiles.removeAll(file)
+    try store.setBytes([2], forKey: "a")
+    store.core.syncIfDue(now: .max / 2)
+    #expect(TestFiles.exists(file))
+    #expect(try store.verify() == [])
+  }
+
   @Test func `A sync of a relaxed store whose files were deleted is an error`() throws {
     let store = try SharedStore(at: path, StoreOptions(durability: .relaxed))
     try store.setBytes([1], forKey: "a")

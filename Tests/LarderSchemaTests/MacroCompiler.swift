@@ -10,9 +10,9 @@
   struct MacroCompiler {
     /// The generated code, in the order of the compiler.
     private(set) var expansions: [String] = []
-    /// The errors of macros as "line:column: message", each followed by its fix as "name: old becomes new".
+    /// The errors and warnings of macros as "line:column: message", each followed by its fix as "name: old becomes new".
     private(set) var errors: [String] = []
-    /// All errors.
+    /// All errors and warnings, without fixes.
     private(set) var allErrors: [String] = []
 
     /// Compiles a source, whose first line is 1.
