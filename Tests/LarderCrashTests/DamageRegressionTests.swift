@@ -66,16 +66,30 @@ import Testing
     ("memory hits at their end", SharedTableLayout.retired, 8, UInt64.max),
     ("misses at their end", SharedTableLayout.retired + 16, 8, UInt64.max),
     ("a condemned table", SharedTableLayout.condemned, 4, 1),
+    ("a log gap of the future", SharedTableLayout.logGap, 8, UInt64.max),
+    ("a log that starts at its end", SharedTableLayout.logStart, 8, UInt64.max),
+    ("a log that starts where no segment is", SharedTableLayout.logStart, 8, 1 << 39),
+    ("logged commits of the future", SharedTableLayout.logged, 8, UInt64.max >> 1),
+    ("durable commits of the future", SharedTableLayout.durable, 8, UInt64.max),
+    ("an even log end beyond any file", SharedTableLayout.logEnds + 12, 4, UInt64.max),
+    ("an odd log end beyond any file", SharedTableLayout.logEnds + 44, 4, UInt64.max),
+    ("an even log end in another place", SharedTableLayout.logEnds + 8, 1, 9),
+    ("an odd log end in another place", SharedTableLayout.logEnds + 40, 1, 9),
   ])
   func `A hostile word in shared.table costs a durable store nothing`(
     what: String, offset: Int, size: Int, value: UInt64
   ) throws {
-    let generation = try makeStore(.durable)
-    try poke(value, size, at: offset, in: generation + "/shared.table")
-    let store = try open(.durable)
-    try expectWhole(store, what)
-    store.close()
-    try expectWhole(open(.durable), what + ", opened again")
+    for durability in [Durability.durable, .relaxed] {
+      TestFiles.removeAll(path)
+      let generation = try makeStore(durability)
+      try poke(value, size, at: offset, in: generation + "/shared.table")
+      let store = try open(durability)
+      try expectWhole(store, what)
+      let table = try store.core.generation().table
+      #expect(table.durableVersion <= table.lastStamped, "\(what): writes wait for no sync")
+      store.close()
+      try expectWhole(open(durability), what + ", opened again")
+    }
   }
 
   enum Stranger: String, CaseIterable { case pipe, directory, link }
@@ -116,6 +130,25 @@ import Testing
       let generation = try makeStore(durability)
       try put(stranger, inPlaceOf: generation.dropLast(4) + "/CURRENT")
       try expectWhole(open(durability), "CURRENT, \(durability)")
+    }
+  }
+
+  @Test(arguments: Stranger.allCases)
+  func `A non-file at the path of a file of the log is damage`(stranger: Stranger) throws {
+    for durability in [Durability.durable, .relaxed] {
+      for name in ["log-0", "log-1", "synced"] {
+        TestFiles.removeAll(path)
+        let generation = try makeStore(durability)
+        let store = try open(durability)
+        for key in 0..<12 { try store.setBytes([UInt8](repeating: 1, count: 3000), forKey: key) }
+        store.close()
+        #expect(TestFiles.exists(generation + "/" + name))
+        try put(stranger, inPlaceOf: generation + "/" + name)
+        let error = #expect(throws: StoreError.self, "\(name), \(durability)") {
+          try open(durability)
+        }
+        #expect(error?.code == .damaged, "\(name): \(String(describing: error))")
+      }
     }
   }
 

@@ -331,6 +331,7 @@ package final class SharedTable: Sendable {
   /// begun. `newest` is the last committed one, and no other process has the generation open; a
   /// killed writer may have published the version after it.
   func isPlausible(after newest: UInt64) -> Bool {
-    floor <= newest &+ 1 && writerVersion <= newest &+ 1 && lastStamped <= newest &+ 1
+    [floor, writerVersion, lastStamped, logGap].allSatisfy { $0 <= newest &+ 1 }
+      && max(loggedVersion, durableVersion) <= newest
   }
 }

@@ -71,8 +71,8 @@
 //      776  sample threshold u32  uses of keys with a lower hash prefix are recorded in `samples`; 0:
 //                               none (`SharedTable+Samples.swift`)
 //      832  queues          16 u64  the state of the eviction queues (`EvictionQueues.swift`)
-//      960  log ends        2 x 32 bytes: commit version (even, odd), segment, offset and chain value of the
-//                               end of the redo log after it
+//      960  log ends        2 x 32 bytes: commit version (even, odd), the end of the redo log after it (40 bits
+//                               segment, 24 bits offset in units of 8 bytes; chain value), hash of the three
 //     1024  namespaces      1,024 u64   inverted commit version of the last clear of a namespace
 //     9216  leases          1,024 x 64 bytes   computations in flight
 //    74752  processes       2^p x 320 bytes    one slot for each living process
@@ -111,7 +111,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 9
+  package static let version: UInt64 = 10
 
   package static let magicOffset = 0
   package static let versionOffset = 8

@@ -73,12 +73,17 @@ extension StoreOpener {
   /// The name of something in a generation's directory that is not the file it should be: another
   /// directory, a link, a pipe. None of them is followed or opened.
   package func unexpectedFile(in path: String) throws -> String? {
-    for name in [
-      "data.mdb", "lock.mdb", "shared.table", "state", "presence", CheckpointFile.name,
-      LogSegments.name(0),
-    ] {
-      let status = try FileSystem.status(of: path + "/" + name, followingLinks: false)
-      if let status, !status.isRegularFile { return name }
+    func isFile(_ name: String) throws -> Bool? {
+      try FileSystem.status(of: path + "/" + name, followingLinks: false)?.isRegularFile
+    }
+    for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence", CheckpointFile.name]
+    where try isFile(name) == false {
+      return name
+    }
+    var segment = 0
+    while let isFile = try isFile(LogSegments.name(segment)) {
+      if !isFile { return LogSegments.name(segment) }
+      segment += 1
     }
     return nil
   }

@@ -10,13 +10,13 @@ package import LarderEngine
 // damage (`PermittedAnomalies`), and the observations of a process that opened the store. It
 // requires:
 //
-//   opening    a cache opens, always; a durable store opens or fails with a typed error, and then
+//   opening    a cache opens, always; another store opens or fails with a typed error, and then
 //              its data file is what it was
 //   values     a read returns the newest acknowledged value of its key, byte for byte, or
 //              nothing, or a typed error
 //   the dead   a key that was removed, cleared or has expired gives no value
-//   silence    a durable store whose `verify()` finds nothing gives every key its value: nothing is
-//              lost without a finding
+//   silence    a store other than a cache whose `verify()` finds nothing gives every key its value:
+//              nothing is lost without a finding
 //   new writes a write acknowledged after the damage is read, in this process and the next, and a
 //              removed key stays removed. A cache may lose both with all else, with an event
 //
@@ -112,7 +112,7 @@ package struct DamageOracle: Sendable {
       } else if !Self.refusals.contains(code), !allowance.contains(.refusal) {
         violations.append("opening failed with \(code)")
       }
-      if durability == .durable, !seen.isDataUntouched {
+      if durability != .cache, !seen.isDataUntouched {
         violations.append("opening was refused, but data.mdb was changed")
       }
       return violations
@@ -132,7 +132,7 @@ package struct DamageOracle: Sendable {
     case .failed(let code):
       return Self.failures.contains(code) ? nil : "\(key): reading failed with \(code)"
     case .miss:
-      guard durability == .durable, seen.findings == 0, expected(key) != nil,
+      guard durability != .cache, seen.findings == 0, expected(key) != nil,
         !seen.unreadableBefore.contains(key), !uncertain.contains(key),
         allowance.isDisjoint(with: [.older, .foreign])
       else { return nil }

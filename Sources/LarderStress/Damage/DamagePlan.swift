@@ -56,6 +56,10 @@ struct DamagePlan: Sendable {
     let count = random.chance(8) ? 2 : 1
     for _ in 0..<count {
       let place = choosePlace(&random)
+      // With another file, what tells that the system did not go down may be lost: the log counts then.
+      if place.contains("/log-") || place.hasSuffix("/synced"), count == 2 {
+        allowance.insert(.older)
+      }
       let text = damage(place, catalog, &random)
       description += (description.isEmpty ? "" : "; ") + "\(place): \(text)"
     }
@@ -72,7 +76,8 @@ struct DamagePlan: Sendable {
   private func choosePlace(_ random: inout SeededRandom) -> String {
     switch Int.random(in: 0..<100, using: &random) {
     case ..<48: data
-    case ..<68: generation + "/shared.table"
+    case ..<65: generation + "/shared.table"
+    case ..<68: logFiles.randomElement(using: &random) ?? generation + "/shared.table"
     case ..<76: generation + "/state"
     case ..<86: generation + "/lock.mdb"
     case ..<89: generation + "/presence"
@@ -80,6 +85,11 @@ struct DamagePlan: Sendable {
     case ..<98: template.root + "/leases"
     default: template.root + "/gate"
     }
+  }
+
+  /// The files of the redo log and of the checkpoints, in order; none in a cache.
+  private var logFiles: [String] {
+    files.contents.keys.filter { $0.contains("/log-") || $0.hasSuffix("/synced") }.sorted()
   }
 
   // MARK: Kinds

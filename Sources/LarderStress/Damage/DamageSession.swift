@@ -57,7 +57,7 @@ struct DamageSession {
     board.enter(.comparing)
     // Reading a pipe would block.
     let isFile = (try? FileSystem.status(of: dataPath))??.isRegularFile == true
-    let isKept = isFile && plan.template.durability == .durable
+    let isKept = isFile && plan.template.durability != .cache
     let before = isKept ? try? TestFiles.contents(of: dataPath) : nil
     board.enter(isFirst ? .opening : .reopening)
     let store: SharedStore

@@ -23,7 +23,7 @@ struct DamageTemplate: Sendable {
     DamageTemplate(2, .durable), DamageTemplate(3, .durable, isKilled: true),
     DamageTemplate(4, .cache, hashBits: 4, generation: 2),
     DamageTemplate(5, .durable, isKilled: true, hashBits: 4),
-    DamageTemplate(6, .durable, hashBits: 60),
+    DamageTemplate(6, .durable, hashBits: 60), DamageTemplate(7, .relaxed, isKilled: true),
   ]
 
   private init(

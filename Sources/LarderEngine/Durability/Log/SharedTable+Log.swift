@@ -9,7 +9,8 @@ internal import Synchronization
 ///
 /// A writer stores the end of the log after its record, in one of two places in turn, before it commits. If it is
 /// killed before the commit, its successor has the same commit version, finds the end of the record before in
-/// the other place, and writes over the record.
+/// the other place, and writes over the record. The last word of a place is a hash of the others: a reader
+/// detects a place that is being written, and one that is damaged.
 extension SharedTable {
   /// Returns the end of the log after a commit version, if it is known.
   package func logEnd(after version: UInt64) -> LogPosition? {
@@ -17,28 +18,34 @@ extension SharedTable {
     func load(_ index: Int) -> UInt64 {
       unsafe word(start + index * 8).pointee.load(ordering: .acquiring)
     }
-    func position() -> LogPosition {
-      LogPosition(segment: load(1), offset: load(2), chain: load(3))
-    }
-    guard load(0) == version else { return nil }
-    let found = position()
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
-    // Twice: one writer after the other may store a place for the same commit version.
-    return load(0) == version && found != .none && position() == found ? found : nil
+    let (place, chain) = (load(1), load(2))
+    guard load(0) == version, load(3) == Self.logEndHash(version, place, chain) else { return nil }
+    return LogPosition(segment: place >> 24, offset: (place & 0xFF_FFFF) * 8, chain: chain)
   }
 
   /// Stores the end of the log after a commit version. The caller has the writer lock.
   func setLogEnd(_ position: LogPosition, after version: UInt64) {
     let start = SharedTableLayout.logEnds + Int(version & 1) * 32
+    let place = position.segment << 24 | position.offset / 8
     func store(_ value: UInt64, _ index: Int) {
       unsafe word(start + index * 8).pointee.store(value, ordering: .releasing)
     }
-    store(0, 0)
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
-    store(position.segment, 1)
-    store(position.offset, 2)
-    store(position.chain, 3)
     store(version, 0)
+    store(place, 1)
+    store(position.chain, 2)
+    store(Self.logEndHash(version, place, position.chain), 3)
+  }
+
+  private static func logEndHash(_ version: UInt64, _ place: UInt64, _ chain: UInt64) -> UInt64 {
+    var hash: UInt64 = 0x9E37_79B9_7F4A_7C15
+    func mix(_ word: UInt64) {
+      hash = (hash ^ word) &* 0xBF58_476D_1CE4_E5B9
+      hash ^= hash >> 32
+    }
+    mix(version)
+    mix(place)
+    mix(chain)
+    return hash
   }
 
   /// The commit version up to which every transaction is on the disk, in the log or in a checkpoint.
@@ -77,9 +84,10 @@ extension SharedTable {
   /// Whether a transaction has no record and is in no checkpoint: no sync of the log makes it durable.
   var isLogInterrupted: Bool { checkpointVersion < logGap }
 
-  /// The sequence number of the segment in which recovery begins.
+  /// The sequence number of the segment in which recovery begins, or zero if the word is damaged.
   var logStart: UInt64 {
-    unsafe word(SharedTableLayout.logStart).pointee.load(ordering: .acquiring)
+    let found = unsafe word(SharedTableLayout.logStart).pointee.load(ordering: .acquiring)
+    return found >> 40 == 0 ? found : 0
   }
 
   func raiseLogStart(to segment: UInt64) {
