@@ -103,6 +103,25 @@ struct Plated: Storable, Equatable {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `An object that cannot be encoded leaves its children to no other object`() throws {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    let wet = Plated(
+      id: 2, plate: "B", parts: [Plated(id: 3, plate: "C")], paint: Plated.Paint(isWet: true))
+    try store.write { transaction in
+      try transaction.save(Part(id: "a", weight: 1))
+      #expect(throws: ObjectError.self) { try transaction.save(wet) }
+      try transaction.save(Part(id: "b", weight: 2))
+    }
+    // Nor to one of a later transaction.
+    #expect(throws: ObjectError.self) { try store.save(wet) }
+    try store.save(Part(id: "c", weight: 3))
+    #expect(try store.objects(Plated.self).count() == 0)
+    #expect(try store.objects(Part.self).count() == 3)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `An operation that fails before it writes changes nothing and the transaction continues`()
     throws
   {

@@ -57,9 +57,11 @@ extension ObjectTransaction {
       }
     }
     let encoder = spare ?? ReferenceEncoder()
+    // An object that cannot be encoded leaves its references in the collector.
+    spare = nil
     let collector = encoder.collector
     let bytes = try kind.encode(object, with: encoder)
-    spare = collector.isEmpty ? encoder : nil
+    if collector.isEmpty { spare = encoder }
     if let baseline, try kind.encode(baseline, ReferenceCollector()) == bytes {
       return collector.children
     }
