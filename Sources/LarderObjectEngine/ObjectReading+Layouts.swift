@@ -104,14 +104,14 @@ extension StoredObject {
 extension StoreTransaction {
   /// Returns the layouts of a type, as this transaction shows them.
   mutating func layouts(of type: UInt32) throws -> ObjectLayouts? {
-    if let known = objects.layouts[type] { return known }
+    if let known = objects[type].layouts { return known }
     var found: ObjectLayouts?
-    if let record = objects.types.values.first(where: { $0.record.number == type })?.record {
+    if let record = objects.type(type) {
       found = record.layouts
     } else {
       found = try withSnapshot { try ObjectReading.layouts(of: type, $0) }
     }
-    objects.layouts[type] = .some(found)
+    objects[type].layouts = .some(found)
     if let found, objects.typeChanges == 0 { generation.learn(found, of: type) }
     return found
   }

@@ -35,7 +35,7 @@ extension StoreTransaction {
     if count < limit {
       try transaction.remove(key: ObjectTypeCounters.droppedKey(dropped.number), in: .main)
       try transaction.remove(key: ObjectTypeCounters.key(dropped.number), in: .main)
-      objects.books[dropped.number] = nil
+      objects[dropped.number].books = nil
     }
     force()
     return true

@@ -24,7 +24,7 @@ extension StoreTransaction {
   package mutating func putMigration(_ record: ObjectMigrationRecord) throws {
     try transaction.put(
       record.encoded(), forKey: ObjectMigrationRecord.key(record.name), in: .main)
-    if let target = record.target { objects.layouts[target.number] = nil }
+    if let target = record.target { objects[target.number].layouts = nil }
     objects.typeChanges += 1
     force()
     try fault(throwing: .migrationNoted)
@@ -49,7 +49,7 @@ extension StoreTransaction {
   /// Removes a type's record. The caller has dropped its identifiers.
   package mutating func removeObjectType(named name: String) throws {
     try transaction.remove(key: ObjectTypeRecord.key(name), in: .main)
-    objects.types[name] = nil
+    objects.removeType(named: name)
     objects.typeChanges += 1
     raisesFloor = true
     touchObjectType(0)

@@ -73,13 +73,13 @@ extension StoreTransaction {
 
   /// Evicts objects of every changed type that exceeds its budget.
   mutating func evictObjects() throws {
-    for (type, entry) in objects.books where entry.isChanged && entry.books.isOverBudget {
-      try evictObjects(type)
+    for state in objects.numbers where state.isChanged && state.books?.books.isOverBudget ?? false {
+      try evictObjects(state.number)
     }
   }
 
   private mutating func evictObjects(_ type: UInt32) throws {
-    let before = objects.booksBefore[type] ?? ObjectTypeCounters()
+    let before = objects[type].booksBefore ?? ObjectTypeCounters()
     let budget = try objectBooks(type)
     // If the type exceeded its budget before this transaction, it is reduced in steps.
     let wasOver =

@@ -59,9 +59,9 @@ extension StoreTransaction {
   package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
     try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
     try putLayouts(of: record)
-    objects.types[record.name] = (record, objects.types[record.name]?.declarer)
+    objects.keep(record, declarer: objects.type(named: record.name)?.declarer)
     objects.typeChanges += 1
-    objects.layouts[record.number] = nil
+    objects[record.number].layouts = nil
     touchObjectType(record.number)
     touchObjectType(0)
     try fault(throwing: .catalogChanged)
@@ -97,24 +97,24 @@ extension StoreTransaction {
         $0.mostObjects = 0
       }
       try transaction.put(
-        objects.books[number]!.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
+        objectBooks(number).encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
       // No key is stamped, so the floor invalidates the cached objects.
       raisesFloor = true
     }
     // The entries of a dropped index have no meaning any more.
     objects.conflicts.removeAll { $0.key.index == number }
     objects.postings.forget(number)
-    objects.books[number] = nil
+    objects[number].books = nil
     touchObjectType(number)
     touchObjectType(0)
     try fault(throwing: .numberDropped)
   }
 
   package mutating func objectBooks(_ type: UInt32) throws -> ObjectTypeCounters {
-    if let known = objects.books[type] { return known.books }
+    if let known = objects[type].books { return known.books }
     let books = try withSnapshot { try ObjectReading.books(type, $0) }
-    objects.books[type] = (books, false)
-    if objects.booksBefore[type] == nil { objects.booksBefore[type] = books }
+    objects[type].books = (books, books)
+    if objects[type].booksBefore == nil { objects[type].booksBefore = books }
     return books
   }
 
@@ -125,13 +125,15 @@ extension StoreTransaction {
     let before = books.charged
     body(&books)
     countObjects(removing: before, adding: books.charged)
-    objects.books[type] = (books, true)
+    objects[type].books!.books = books
+    objects[type].isChanged = true
   }
 
   /// Marks the type as changed, which invalidates the cached results of its queries.
   mutating func touchObjectType(_ type: UInt32) {
     // Stamps are stored at the end, so one touch is sufficient for all objects of a type.
-    guard objects.touchedTypes.insert(type).inserted else { return }
+    if objects[type].isTouched { return }
+    objects[type].isTouched = true
     touch(hash: ObjectFormat.typeSlot(type, in: generation))
   }
 
@@ -202,11 +204,11 @@ extension StoreTransaction {
           return .unchanged(known)
         }
         oldKeys = keys
-        try removeRecord(type, known, header)
+        try removeContent(type, header)
       case .damaged(let header):
         try removeDanglingKeys(of: [known], type)
         try link(hash, type, known)
-        try removeRecord(type, known, header)
+        try removeContent(type, header)
       }
     }
     let sequence =
@@ -293,10 +295,15 @@ extension StoreTransaction {
     _ type: UInt32, _ sequence: UInt64, _ header: ObjectHeader?
   ) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    try transaction.remove(key: key, in: generation.objects)
+    try removeContent(type, header)
+  }
+
+  /// Removes what an object has outside of its record, which the caller replaces or removes.
+  private mutating func removeContent(_ type: UInt32, _ header: ObjectHeader?) throws {
     for id in header?.chunks?.ids ?? 0..<0 {
       try transaction.remove(key: id, in: generation.chunks)
     }
-    try transaction.remove(key: key, in: generation.objects)
     let cost = UInt64(header?.cost ?? 0)
     try changeObjectBooks(type) {
       $0.count -= min($0.count, 1)

@@ -31,6 +31,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   /// The positions in `tier` of objects by sequence number.
   private let spots = ObjectPositionCache()
   private let known = Mutex<State?>(nil)
+  /// The record, if nothing is left to do before objects are saved.
+  private let prepared = CatalogCache<ObjectTypeRecord>()
   private weak let store: ObjectStore?
   /// The build of the type's indexes in this process.
   let build = IndexBuild()
@@ -205,14 +207,25 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   /// Returns the type's record for writing, and updates it if the declaration changed.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
-    if let known = transaction.objects.types[name], known.declarer == ObjectIdentifier(self),
+    if let known = transaction.objects.type(named: name), known.declarer == ObjectIdentifier(self),
       known.record.version == version
     {
       return known.record
     }
+    let state = transaction.objects
+    if state.typeChanges == 0, let record = prepared.value(in: transaction.generation) {
+      state.keep(record, declarer: ObjectIdentifier(self))
+      return record
+    }
     var record = try preparedAnew(&transaction)
     try addLayout(to: &record, &transaction)
-    transaction.objects.types[name] = (record, ObjectIdentifier(self))
+    state.keep(record, declarer: ObjectIdentifier(self))
+    // A build must be started, and a budget stored, in a transaction that is committed.
+    if state.typeChanges == 0, !isUnbuilt(record),
+      Object.budget == nil || hasBudget.load(ordering: .relaxed)
+    {
+      prepared.remember(record, before: transaction.commitVersion, in: transaction.generation)
+    }
     return record
   }
 

@@ -29,7 +29,9 @@ public final class ObjectStore: Sendable {
   /// The erasures of the transaction that is running, reported after its commit.
   let erasures = Mutex<[StoreEvent]>([])
   /// The cached catalog; a deletion reads the delete rules of all types.
-  let catalog = CatalogCache()
+  let catalog = CatalogCache<[ObjectTypeRecord]>()
+  /// An encoder that is not in use, for the next transaction.
+  let spareEncoder = Mutex<ReferenceEncoder?>(nil)
 
   /// The directory of a store that is opened without a path.
   ///

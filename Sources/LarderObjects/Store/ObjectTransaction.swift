@@ -4,6 +4,7 @@
 
 public import LarderEngine
 internal import LarderObjectEngine
+internal import Synchronization
 
 /// A write transaction over objects of any number of types.
 ///
@@ -43,6 +44,10 @@ public struct ObjectTransaction: ~Copyable {
   private init(entries: consuming StoreTransaction, store: ObjectStore) {
     self.entries = entries
     self.store = store
+    spare = store.spareEncoder.withLock { encoder in
+      defer { encoder = nil }
+      return encoder
+    }
   }
 
   static func run<R>(
@@ -60,6 +65,7 @@ public struct ObjectTransaction: ~Copyable {
       }
     }
     transaction.overlay.close()
+    if let spare = transaction.spare { store.spareEncoder.withLock { $0 = spare } }
     entries = transaction.entries
     if case .failure = result { store.forgetErasures() }
     return try result.get()
@@ -95,7 +101,7 @@ public struct ObjectTransaction: ~Copyable {
     let changes = entries.objects.typeChanges
     if let catalog, catalog.changes == changes { return catalog.types }
     let types: [ObjectTypeRecord]
-    if changes == 0, let known = store.catalog.types(in: entries.generation) {
+    if changes == 0, let known = store.catalog.value(in: entries.generation) {
       types = known
     } else {
       types = try entries.withSnapshot { try ObjectReading.types($0) }
