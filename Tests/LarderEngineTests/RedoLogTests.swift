@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -110,6 +111,39 @@ import Testing
     for key in 0..<4 { #expect(try again.bytes(forKey: key) == [UInt8(key)]) }
     #expect(try again.bytes(forKey: 4) == nil)
     #expect(try again.verify() == [])
+  }
+
+  @Test func `A damaged place of the log in the table counts as missing`() throws {
+    let generation = try store.core.generation()
+    let table = generation.table
+    let file = try OwnedFile(path: store.path + "/g-1/shared.table")
+    var end = LogPosition.none
+    (end.segment, end.offset, end.chain) = (7, 4096, .max)
+    // Versions of no transaction, so that no end of one is replaced.
+    for version: UInt64 in [2, 3] {
+      table.setLogEnd(end, after: version)
+      #expect(table.logEnd(after: version) == end)
+      #expect(table.logEnd(after: version + 2) == nil)
+      for word in 0..<4 {
+        table.setLogEnd(end, after: version)
+        let offset = SharedTableLayout.logEnds + Int(version & 1) * 32 + word * 8
+        try file.write([try file.read(count: 1, at: offset)[0] ^ 1], at: offset)
+        #expect(table.logEnd(after: version) == nil)
+      }
+      table.setLogEnd(.none, after: version)
+      #expect(table.logEnd(after: version) == nil)
+    }
+    let start = table.logStart
+    table.raiseLogStart(to: start + 3)
+    table.raiseLogStart(to: start + 1)
+    #expect(table.logStart == start + 3)
+    for offset in 0..<8 {
+      let offset = SharedTableLayout.logStart + offset
+      try file.write([try file.read(count: 1, at: offset)[0] ^ 0x10], at: offset)
+      #expect(table.logStart == 0)
+      table.raiseLogStart(to: start + 3)
+      #expect(table.logStart == start + 3)
+    }
   }
 
   @Test func `A log that a recovery could not read is found until the next checkpoint`() throws {

@@ -39,7 +39,7 @@
 //      300  combined        u32   the number of offers that the last transaction has claimed
 //      304  log gap         u64   relaxed or durable store: commit version of the newest transaction without a record in the
 //                               redo log (`RedoLog.swift`)
-//      312  log start       u64   sequence number of the segment in which recovery begins
+//      312  log start       u64   sequence number of the segment in which recovery begins; above 40 bits, its hash
 //      320  clock           u64   the hybrid recency clock, advanced by writers
 //      328  policy          u64   how entries are chosen for eviction: the code of `EvictionPolicy`
 //      336  entry budget    u64   the most entries; 0: no limit

@@ -19,12 +19,13 @@ extension SharedTable {
       unsafe word(start + index * 8).pointee.load(ordering: .acquiring)
     }
     let (place, chain) = (load(1), load(2))
-    guard load(0) == version, load(3) == Self.logEndHash(version, place, chain) else { return nil }
+    guard load(0) == version, place >> 24 != 0, load(3) == Self.logHash(version, place, chain)
+    else { return nil }
     return LogPosition(segment: place >> 24, offset: (place & 0xFF_FFFF) * 8, chain: chain)
   }
 
   /// Stores the end of the log after a commit version. The caller has the writer lock.
-  func setLogEnd(_ position: LogPosition, after version: UInt64) {
+  package func setLogEnd(_ position: LogPosition, after version: UInt64) {
     let start = SharedTableLayout.logEnds + Int(version & 1) * 32
     let place = position.segment << 24 | position.offset / 8
     func store(_ value: UInt64, _ index: Int) {
@@ -33,18 +34,19 @@ extension SharedTable {
     store(version, 0)
     store(place, 1)
     store(position.chain, 2)
-    store(Self.logEndHash(version, place, position.chain), 3)
+    store(Self.logHash(version, place, position.chain), 3)
   }
 
-  private static func logEndHash(_ version: UInt64, _ place: UInt64, _ chain: UInt64) -> UInt64 {
+  private static func logHash(_ first: UInt64, _ second: UInt64 = 0, _ third: UInt64 = 0) -> UInt64
+  {
     var hash: UInt64 = 0x9E37_79B9_7F4A_7C15
     func mix(_ word: UInt64) {
       hash = (hash ^ word) &* 0xBF58_476D_1CE4_E5B9
       hash ^= hash >> 32
     }
-    mix(version)
-    mix(place)
-    mix(chain)
+    mix(first)
+    mix(second)
+    mix(third)
     return hash
   }
 
@@ -84,14 +86,27 @@ extension SharedTable {
   /// Whether a transaction has no record and is in no checkpoint: no sync of the log makes it durable.
   var isLogInterrupted: Bool { checkpointVersion < logGap }
 
-  /// The sequence number of the segment in which recovery begins, or zero if the word is damaged.
-  var logStart: UInt64 {
-    let found = unsafe word(SharedTableLayout.logStart).pointee.load(ordering: .acquiring)
-    return found >> 40 == 0 ? found : 0
+  /// The sequence number of the segment in which recovery begins; zero if it is not known. The highest 24 bits of the
+  /// word are a hash of the others: a damaged one would release segments that recovery reads.
+  package var logStart: UInt64 {
+    Self.logStart(unsafe word(SharedTableLayout.logStart).pointee.load(ordering: .acquiring))
   }
 
-  func raiseLogStart(to segment: UInt64) {
-    unsafe word(SharedTableLayout.logStart).pointee.max(segment, ordering: .releasing)
+  package func raiseLogStart(to segment: UInt64) {
+    let address = unsafe word(SharedTableLayout.logStart)
+    var found = unsafe address.pointee.load(ordering: .acquiring)
+    while Self.logStart(found) < segment {
+      let (done, now) = unsafe address.pointee.compareExchange(
+        expected: found, desired: segment | (Self.logHash(segment) >> 40) << 40,
+        ordering: .acquiringAndReleasing)
+      if done { return }
+      found = now
+    }
+  }
+
+  private static func logStart(_ word: UInt64) -> UInt64 {
+    let segment = word & (1 << 40 - 1)
+    return logHash(segment) >> 40 == word >> 40 ? segment : 0
   }
 
   /// The word that is advanced after each sync of the log.
