@@ -194,6 +194,29 @@ import Testing
     }
   }
 
+  @Test func `A table whose record is marked as a value is damage`() throws {
+    for durability in Durability.allCases {
+      TestFiles.removeAll(path)
+      let file = try makeStore(durability) + "/data.mdb"
+      let data = try TestFiles.contents(of: file)
+      // A node of LMDB: size, flags (2: a table), length of the key, key.
+      let node: [UInt8] = [2, 0, 7, 0] + Array("objects".utf8)
+      let starts = (0..<data.count - node.count).filter { data[$0...].starts(with: node) }
+      #expect(!starts.isEmpty)
+      for start in starts { try TestFiles.overwrite([0], at: start, in: file) }
+      guard durability == .cache else {
+        let error = #expect(throws: StoreError.self, "\(durability)") { try open(durability) }
+        #expect(error?.code == .damaged, "\(durability): \(String(describing: error))")
+        continue
+      }
+      let store = try open(durability)
+      #expect(try store.bytes(forKey: 1) == nil)
+      try store.setBytes([1], forKey: 1)
+      #expect(try store.bytes(forKey: 1) == [1])
+      #expect(try store.verify() == [])
+    }
+  }
+
   @Test func `A data file of another generation is refused`() throws {
     let generation = try makeStore(.cache)
     let store = try open(.cache)

@@ -263,6 +263,9 @@ package struct StoreOpener {
     do {
       try fault(throwing: .openAfterEnvironment)
       return try finish(opening, environment)
+    } catch let error as LMDBError where error.isDamage {
+      environment.close()
+      return try damaged(error.cause, fencing: opening)
     } catch {
       environment.close()
       throw error
