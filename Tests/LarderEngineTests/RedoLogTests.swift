@@ -119,7 +119,7 @@ import Testing
     let file = try OwnedFile(path: store.path + "/g-1/shared.table")
     var end = LogPosition.none
     (end.segment, end.offset, end.chain) = (7, 4096, .max)
-    // Versions of no transaction, so that no end of one is replaced.
+    // One for each of the two places. The store is not used afterwards.
     for version: UInt64 in [2, 3] {
       table.setLogEnd(end, after: version)
       #expect(table.logEnd(after: version) == end)
