@@ -37,7 +37,7 @@ struct ForkStorm: Sendable {
   func run(children: Int) throws -> String {
     #if os(Linux)
       // All code has run once: the runtime acquires locks at a first look-up.
-      _ = use()
+      _ = strangeResults()
       let isOver = Shared(false)
       let works: [@Sendable () -> Void] = [read, write, list, observe]
       let threads = works.map { work in
@@ -50,8 +50,7 @@ struct ForkStorm: Sendable {
         if child == 0 {
           // Ends a child that waits for ever.
           alarm(20)
-          let strange = use().filter { $0 != "usedAfterFork" }
-          _exit(strange.isEmpty ? 0 : 1)
+          _exit(strangeResults().isEmpty ? 0 : 1)
         }
         var status: Int32 = 0
         while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
@@ -99,7 +98,34 @@ struct ForkStorm: Sendable {
 
   // MARK: What the child does
 
+  /// Counts how often the code of the type runs. In a child that may wait for ever.
+  private struct Witness: Storable {
+    static let uses = Atomic(0)
+    static var storedName: String {
+      uses.add(1, ordering: .relaxed)
+      return "Witness"
+    }
+    static var indexes: [Index<Witness>] {
+      uses.add(1, ordering: .relaxed)
+      return []
+    }
+    var id: Int
+  }
+
+  private func strangeResults() -> [String] { use().filter { $0 != "usedAfterFork" } }
+
   private func use() -> [String] {
+    let uses = Witness.uses.load(ordering: .relaxed)
+    _ = try? objects.object(Witness.self, id: 1)
+    _ = try? objects.objects(Witness.self).count()
+    _ = try? objects.collection(Witness.self).count()
+    _ = try? objects.objects(Witness.self).where { $0.id > 0 }.explain()
+    try? objects.save(Witness(id: 1))
+    let ran = Witness.uses.load(ordering: .relaxed) - uses
+    return (ran == 0 ? [] : ["ran code of a type"]) + codes()
+  }
+
+  private func codes() -> [String] {
     // Those without an error to give end all the same.
     _ = numbers[1]
     numbers[1] = "of the child"

@@ -27,7 +27,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let scannable: ScannableIndexes
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
   /// Whether a decoded object may be returned to several callers.
-  let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
+  let sharesInstances: Bool
   /// The positions in `tier` of objects by sequence number.
   private let spots = ObjectPositionCache()
   private let known = Mutex<State?>(nil)
@@ -71,18 +71,28 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     }
   }
 
-  init(store: ObjectStore, options: CacheOptions) {
+  /// - Parameter isUsable: `false` in a forked child, where each operation throws. No code of the type runs: a thread
+  ///   of the parent may have been inside its initialisation, or inside a lock of the runtime that names of types and
+  ///   key paths need.
+  init(store: ObjectStore, options: CacheOptions, isUsable: Bool = true) {
     self.store = store
     core = store.storage.core
     firstDecoder = ReferenceDecoder(ReferenceLoader(store: store))
+    tier = MemoryTier(core: core, options: options, recordsExactUses: true)
+    guard isUsable else {
+      refers = Atomic(false)
+      (name, sharesInstances, hasObservers) = ("", false, true)
+      (declared, fields, layout, scannable) = ([], [:], nil, ScannableIndexes([]))
+      return
+    }
     name = Object.storedName
+    sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
     refers = Atomic(!Object.relationships.isEmpty)
     declared = Object.allIndexes
     fields = Object.declaredFields
     layout = Object.declaredLayout
     hasObservers = Object.hasObservers
     scannable = ScannableIndexes(declared.map(\.shape) + [Index<Object>.references])
-    tier = MemoryTier(core: core, options: options, recordsExactUses: true)
     core.watchFiles()
   }
 

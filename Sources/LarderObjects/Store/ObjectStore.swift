@@ -79,7 +79,9 @@ public final class ObjectStore: Sendable {
   func kind<Object: Storable>(_ type: Object.Type) -> ObjectTypeDescriptor<Object> {
     // The next operation throws in a forked child. Do not lock: a thread of the parent may have
     // held the lock.
-    if storage.isForkedChild { return ObjectTypeDescriptor<Object>(store: self, options: options) }
+    if storage.isForkedChild {
+      return ObjectTypeDescriptor<Object>(store: self, options: options, isUsable: false)
+    }
     return kinds.withLock { kinds in
       let key = ObjectIdentifier(type)
       if let kind = kinds[key] as? ObjectTypeDescriptor<Object> { return kind }
