@@ -297,34 +297,6 @@ let package = Package(
   swiftLanguageModes: [.v6]
 )
 
-// The names of the test targets to build, with commas: scripts/test builds those of its storms optimised,
-// and compiling the others would take minutes.
-if let text = Context.environment["LARDER_TEST_TARGETS"], !text.isEmpty {
-  let names = text.split(separator: ",")
-  for name in names where !package.targets.contains(where: { $0.name == name }) {
-    fatalError("LARDER_TEST_TARGETS names \(name), and there is no such target.")
-  }
-  // Without the modules that they do not need, whose packages may not be resolved.
-  var needed: Set<String> = []
-  var open = names.map(String.init)
-  while let name = open.popLast() {
-    guard needed.insert(name).inserted else { continue }
-    for dependency in package.targets.first(where: { $0.name == name })?.dependencies ?? [] {
-      switch dependency {
-      case .targetItem(let name, _), .byNameItem(let name, _): open.append(name)
-      case .productItem: break
-      @unknown default: break
-      }
-    }
-  }
-  package.targets.removeAll { !needed.contains($0.name) }
-  package.products.removeAll { product in
-    let targets =
-      (product as? Product.Library)?.targets ?? (product as? Product.Executable)?.targets
-    return !(targets ?? []).allSatisfy(needed.contains)
-  }
-}
-
 for target in package.targets where target.type != .system {
   target.swiftSettings =
     (target.swiftSettings ?? []) + [
@@ -336,9 +308,9 @@ for target in package.targets where target.type != .system {
       .strictMemorySafety(),
       .define("FAULTS", .when(traits: ["FaultInjection"])),
     ]
-  // Optimised modules halve the time of the tests. SwiftPM allows the setting in a root package only, so it is not
+  // Optimised libraries halve the time of the tests. SwiftPM allows the setting in a root package only, so it is not
   // for users of the package: scripts/test and scripts/check set the variable.
-  if Context.environment["LARDER_OPTIMISED"] == "1", target.type != .test, target.type != .macro {
+  if Context.environment["LARDER_OPTIMISED"] == "1", target.type == .regular {
     target.swiftSettings?.append(.unsafeFlags(["-O"]))
   }
 }

@@ -16,12 +16,15 @@ larder_root() {
   (cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 }
 
+# The option of a build with fault points.
+FAULT_POINTS="--traits default,FaultInjection"
+
 # The options of the build in which a warning is an error. scripts/check uses it, and with LARDER_STRICT=1
 # scripts/test does too, so that .ci/run compiles everything once. Both set LARDER_OPTIMISED for it: see
 # Package.swift.
 # shellcheck disable=SC2034 # used by those that source this
 STRICT_BUILD="--scratch-path .build-check -Xswiftc -warnings-as-errors
-  --explicit-target-dependency-import-check error"
+  --explicit-target-dependency-import-check error $FAULT_POINTS"
 
 # swift build, which compiles what has changed. SwiftPM passes the traits of a package to the compiler in the
 # order of a set: without this variable it is another order in each run, and everything is compiled again.

@@ -145,7 +145,7 @@ private struct RecordedCompany {
   }
 }
 
-extension Crashes {
+extension PowerCuts {
   private struct Outcome {
     var images = 0
     var violations: [String] = []

@@ -6,8 +6,11 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// Everything that kills, starves or cuts the power. One after the other: the machine is shared.
+/// Everything that kills or starves. One after the other: the machine is shared.
 @Suite(.serialized) struct Crashes {}
+
+/// Everything that cuts the power. Without a second chain a processor would be idle at the end.
+@Suite(.serialized) struct PowerCuts {}
 
 #if FAULTS
   let hasFaults = true

@@ -113,7 +113,7 @@ struct ObjectPowerCut {
   }
 }
 
-extension Crashes {
+extension PowerCuts {
   @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
   func `After a power cut all objects that were acknowledged are there and indexes fit`() throws {
     let seed = Seed.announce()

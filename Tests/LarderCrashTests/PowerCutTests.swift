@@ -310,7 +310,7 @@ struct PowerCut {
   }
 }
 
-extension Crashes {
+extension PowerCuts {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: [Durability.cache, .durable, .durableStrict])

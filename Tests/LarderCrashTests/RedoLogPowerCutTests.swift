@@ -9,7 +9,7 @@ import Testing
 
 /// Power cuts of a durable store whose writers are killed: each image has the contents after the acknowledged
 /// commands, and perhaps one more.
-extension Crashes {
+extension PowerCuts {
   private static let points: [FaultPoint] = [
     .logWritten, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
   ]

@@ -61,7 +61,7 @@ private struct CrashableStore {
 
 private let needsFaultsAndShims: Comment = "needs fault points and preload shims"
 
-extension Crashes {
+extension PowerCuts {
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, needsFaultsAndShims),
     .timeLimit(.minutes(5)), arguments: ["durable", "strict"],

@@ -97,7 +97,7 @@ extension PowerCut {
   }
 }
 
-extension Crashes {
+extension PowerCuts {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: [3_600_000, 2])

@@ -15,7 +15,7 @@ import Testing
 #endif
 
 /// Writes that a process executes for another one, which is stopped meanwhile.
-extension Processes {
+extension ProcessStorms {
   /// An owner that is stopped after it has found its claimed offer unsettled, and the executor, which is stopped
   /// with the claim.
   private struct Pair {

@@ -39,7 +39,7 @@ extension StoreFixture {
   }
 }
 
-extension Processes {
+extension ProcessStorms {
   @Test(.timeLimit(.minutes(10)), arguments: Durability.allCases)
   func `Processes open the store while another one copies it, and what they commit is kept`(
     durability: Durability

@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-extension Processes {
+extension ProcessStorms {
   @Test(.timeLimit(.minutes(15)))
   func `A compaction keeps everything, in a smaller file`() throws {
     let clock = ManualClock()

@@ -13,7 +13,7 @@ import Testing
   import Glibc
 #endif
 
-extension Processes {
+extension ProcessStorms {
   /// The keys that a writer reported as committed before it ended.
   func acknowledged(_ writer: ChildProcess) throws -> [Int] {
     try writer.remainingLines().compactMap { line in

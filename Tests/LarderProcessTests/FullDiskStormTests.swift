@@ -34,7 +34,7 @@ enum SmallDisk: String, CaseIterable {
   }
 }
 
-extension Processes {
+extension ProcessStorms {
   @Test(.timeLimit(.minutes(15)), arguments: SmallDisk.allCases, [6, 64])
   func `A disk that fills and empties costs errors and evictions, never a process`(
     disk: SmallDisk, megabytes: Int

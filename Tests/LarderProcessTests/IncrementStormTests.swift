@@ -92,7 +92,7 @@ private struct IncrementStorm {
   }
 }
 
-extension Processes {
+extension ProcessStorms {
   private static let everywhere =
     [
       "writeOffered", "offersClaimed", "beforeStamps", "afterStamps", "beforeCommit",

@@ -93,7 +93,7 @@ final class LockStorm: Sendable {
   }
 }
 
-extension Processes {
+extension ProcessStorms {
   @Test(.timeLimit(.minutes(15)))
   func `Locks storm: eight processes and 500 kills leave one holder at a time and growing tokens`()
     throws

@@ -88,7 +88,7 @@ private struct PeopleGround {
   }
 }
 
-extension Processes {
+extension ProcessStorms {
   @Test(.timeLimit(.minutes(15)))
   func `Eight processes that start one migration at once apply it once`() throws {
     let seed = Seed.announce()

@@ -16,8 +16,11 @@ import Testing
 /// The reason for skipping a test in builds without the trait.
 let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
 
-/// All tests over several processes. One after the other: the machine is what they share.
+/// Tests over several processes. One after the other: the machine is what they share.
 @Suite(.serialized) struct Processes {}
+
+/// Those that kill many processes, or have many. Without a second chain a processor would be idle at the end.
+@Suite(.serialized) struct ProcessStorms {}
 
 /// A fresh directory with a store in it that this process has open too.
 struct StoreFixture {
