@@ -15,6 +15,8 @@ struct DurableFigures {
   private static let rivals = ["larder", "sqlite", "grdb"]
   /// Measured with one process only.
   private static let single = ["strict", "objects", "defaults"]
+  /// No store: what the disk alone takes, which limits every ratio of single writes.
+  private static let floor = "disk"
 
   private var seconds: Double { results.isQuick ? 1 : 3 }
   private var rounds: Int { results.isQuick ? 3 : 7 }
@@ -47,7 +49,7 @@ struct DurableFigures {
     let environment = slow ? try DurableShim(in: directory).slow : [:]
     let path = directory + (slow ? "/slow" : "/fast")
     try Files.make(path)
-    let everyone = Self.rivals + (slow ? [] : Self.single)
+    let everyone = Self.rivals + [Self.floor] + (slow ? [] : Self.single)
     for rival in everyone { try Child.wait(["--child-durable-fill", rival, path]) }
     let disk = slow ? "a disk with 1 ms more per sync" : "this disk"
     let suffix = slow ? "_slow" : ""
@@ -83,6 +85,10 @@ struct DurableFigures {
       if count == 1 {
         add("durable.single_c", "sqlite", "SQLite in C, WAL FULL", 1)
         add("durable.single_grdb", "grdb", "GRDB, WAL FULL", 1.5)
+        let limit = Ratio(zip(outcomes[Self.floor]!, outcomes["grdb"]!).map { $0.total / $1.total })
+        Child.say(
+          String(
+            format: "  one write and one sync without a store against GRDB: %.2fx", limit.value))
         if slow { continue }
         add("durable.strict", "sqlite", "SQLite in C, WAL FULL", 0.9, own: "strict")
         add("durable.object_save", "grdb", "GRDB, WAL FULL: the same row", 1.5, own: "objects")
@@ -165,6 +171,7 @@ struct DurableFigures {
     case "strict": try StoreContender(in: path, data, .durableStrict, loads: loads)
     case "objects": try DurableContender.objects(in: path, data, loads: loads)
     case "defaults": try DurableContender.defaults(in: path, data, loads: loads)
+    case "disk": try DiskContender(in: path, data, loads: loads)
     case "sqlite": CContender.sqlite(in: path, data, synchronous: 2, loads: loads)
     default: try GRDBContender(in: path, data, synchronous: "FULL", loads: loads)
     }
