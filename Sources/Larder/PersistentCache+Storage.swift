@@ -58,9 +58,10 @@ extension PersistentCache {
         })
     }
     // Without a store, only callers of this process update: the stripes order them.
-    guard storage != nil else { return result.guarded(by: turns) }
+    guard let storage else { return result.guarded(by: turns) }
     result.update = .blocking { update in
-      try turns.take(0) {
+      _ = try storage.openCore("update")
+      return try turns.take(0) {
         try self.refuseInsideTransaction()
         return try self.change(update.key) { read in
           try update.applied {

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderEngine
 internal import LarderSystem
 
 extension Defaults {
@@ -103,8 +104,10 @@ extension Defaults {
   public func setValue<Value: Codable & Sendable>(
     _ value: Value, forKey key: String
   ) async throws {
+    let state = try state.get()
+    _ = try state.store.openCore("set")
     if let content = try Self.content(of: value, key) {
-      try await state.get().put(content, key)
+      try await state.put(content, key)
     } else {
       try await removeValue(forKey: key)
     }

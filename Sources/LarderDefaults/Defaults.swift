@@ -88,13 +88,18 @@ public final class Defaults: Sendable {
   }
 
   deinit {
+    if isForkedChild { return }
     watches.end()
     try? state.get().store.close()
   }
 
+  /// Whether this process is a fork of the one that opened the suite. It acquires no lock of it.
+  private var isForkedChild: Bool { (try? state.get().store.isForkedChild) ?? false }
+
   /// Closes the handle. Later calls on it throw `StoreError` with the code `closed`; a second close
   /// has no effect.
   public func close() {
+    if isForkedChild { return }
     watches.end()
     try? state.get().store.close()
     tiers.removeAll()
@@ -109,6 +114,7 @@ public final class Defaults: Sendable {
   }
 
   @usableFromInline func report(_ error: any Error) {
+    if isForkedChild { return }
     errorHandler.withLock { $0 }?(error)
   }
 

@@ -171,7 +171,9 @@ final class KeyWatch: ObservableSource {
 extension Defaults {
   /// Records a read of a key with the tracker of the calling thread, if there is one.
   @usableFromInline func noteRead(of key: String) {
-    guard let store = try? state.get(), !store.store.hasClosed else { return }
+    guard let store = try? state.get(), !store.store.hasClosed, !store.store.isForkedChild else {
+      return
+    }
     AccessTracker.note(watches.watch(of: key, in: store))
   }
 }

@@ -67,7 +67,9 @@ package final class BackgroundExecutor: TaskExecutor {
   package func run<Result: Sendable>(
     _ body: @escaping @Sendable () throws -> Result
   ) async throws -> Result {
-    try await withTaskExecutorPreference(self) { try body() }
+    // Its threads are not there. Every operation of the store throws at once.
+    if ForkGuard.isForkedChild { return try body() }
+    return try await withTaskExecutorPreference(self) { try body() }
   }
 
   /// The threads there are, for tests.
@@ -75,6 +77,7 @@ package final class BackgroundExecutor: TaskExecutor {
 
   /// Runs a job, which may block, on a thread outside Swift's pool.
   package func add(_ job: @escaping @Sendable () -> Void) {
+    if ForkGuard.isForkedChild { return job() }
     enum Step { case wake(Event), start, keep, none }
     let step: Step = state.withLock { state in
       state.jobs.append(job)

@@ -25,6 +25,14 @@ struct ForkStorm: Sendable {
   private let objects: ObjectStore
   private let defaults: Defaults
   private let people: Query<PersonV1>
+  private let erasing: ObjectStore
+
+  /// A child does not encode it: the store's error comes first.
+  private struct Unencodable: Encodable {
+    func encode(to encoder: any Encoder) throws {
+      throw EncodingError.invalidValue(self, .init(codingPath: [], debugDescription: ""))
+    }
+  }
 
   init(_ store: SharedStore, _ numbers: PersistentCache<Int, String>) throws {
     self.store = store
@@ -32,6 +40,9 @@ struct ForkStorm: Sendable {
     objects = ObjectStore(store)
     defaults = try Defaults(at: store.path + "-defaults")
     people = objects.objects(PersonV1.self)
+    var options = StoreOptions(durability: .durable)
+    options.erasesOnSchemaChange = true
+    erasing = try ObjectStore(at: store.path + "-erasing", options)
   }
 
   func run(children: Int) throws -> String {
@@ -43,6 +54,9 @@ struct ForkStorm: Sendable {
       let threads = works.map { work in
         JoinableThread { while !isOver.value { work() } }
       }
+      // Its wake-ups hold the lock of the store's observers.
+      let observer = Task.detached { [store] in for try await _ in try store.changes() {} }
+      defer { observer.cancel() }
       var good = 0
       var others: [String] = []
       for _ in 0..<children {
@@ -50,7 +64,12 @@ struct ForkStorm: Sendable {
         if child == 0 {
           // Ends a child that waits for ever.
           alarm(20)
-          _exit(strangeResults().isEmpty ? 0 : 1)
+          let strange = strangeResults()
+          // Nothing is closed in a child, and nothing waits for it.
+          defaults.close()
+          objects.close()
+          store.close()
+          _exit(strange.isEmpty ? 0 : 1)
         }
         var status: Int32 = 0
         while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
@@ -78,6 +97,7 @@ struct ForkStorm: Sendable {
     for key in 0..<20 { numbers[key] = "w\(key)" }
     try? store.setBytes([1], forKey: 1)
     try? objects.save(PersonV1(id: 1, name: "a", age: "1"))
+    try? erasing.save(PersonV1(id: 1, name: "a", age: "1"))
     try? defaults.setValue("b", forKey: "name")
     numbers.clearMemoryCache()
   }
@@ -121,6 +141,7 @@ struct ForkStorm: Sendable {
     _ = try? objects.collection(Witness.self).count()
     _ = try? objects.objects(Witness.self).where { $0.id > 0 }.explain()
     try? objects.save(Witness(id: 1))
+    _ = try? objects.schemaDescription(of: Witness.self)
     let ran = Witness.uses.load(ordering: .relaxed) - uses
     return (ran == 0 ? [] : ["ran code of a type"]) + codes()
   }
@@ -150,6 +171,10 @@ struct ForkStorm: Sendable {
         { try numbers.removeValue(forKey: 1) },
         { _ = try store.namespace("x").contains(1) },
         { try store.compact() },
+        { _ = try objects.schemaDescription(of: PersonV1.self) },
+        { _ = try ObjectStore(store).object(PersonV1.self, id: 1) },
+        { try defaults.encode(Unencodable(), forKey: "name") },
+        { try erasing.save(PersonV1(id: 3, name: "c", age: "3")) },
       ].map { (use: () throws -> Void) in ForkedChild.code(of: use) }
     return codes
   }

@@ -237,6 +237,7 @@ public struct StoreChanges: AsyncSequence, Sendable {
     public mutating func next(
       isolation actor: isolated (any Actor)?
     ) async throws(any Error) -> ChangeEvent? {
+      if store.isForkedChild { throw StoreError.usedAfterFork("changes") }
       while !Task.isCancelled, let core = try? store.openCore("changes") {
         if let event = waiting.popFirst() { return event }
         // Read before the log: a commit in between ends the wait at once.

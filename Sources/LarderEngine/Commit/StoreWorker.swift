@@ -112,6 +112,7 @@ extension StoreCore {
 
   /// Adds work of the object layer to the store's thread, which runs it about once a second.
   package func maintain(_ body: @escaping @Sendable (StoreCore) -> Void) {
+    if ForkGuard.isForkedChild { return }
     maintenance.withLock { $0 = body }
   }
 

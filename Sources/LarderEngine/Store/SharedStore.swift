@@ -74,6 +74,7 @@ public final class SharedStore: Sendable {
   ///
   /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``.
   public func close() {
+    if ForkGuard.isForkedChild { return }
     if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return }
     // Observers of this handle end.
     if core.observerCount > 0 { core.watcher.repeatWakeUp(core) }

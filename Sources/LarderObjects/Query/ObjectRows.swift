@@ -105,7 +105,7 @@ private final class RowSource<Object: Storable>: Sendable {
   let channel: RowChannel<Object>
 
   init(_ query: Query<Object>, _ limit: Duration) {
-    let channel = RowChannel<Object>(type: Object.storedName, limit)
+    let channel = RowChannel<Object>(limit)
     self.channel = channel
     BackgroundExecutor.shared.add {
       let result = Result { try query.put(into: channel) }
@@ -131,10 +131,8 @@ private final class RowChannel<Object: Storable>: Sendable {
   private let state = Mutex(State())
   private let room = Event()
   private let deadline: UInt64
-  private let type: String
 
-  init(type: String, _ limit: Duration) {
-    self.type = type
+  init(_ limit: Duration) {
     deadline = Clocks.monotonicNanoseconds() &+ limit.clampedNanoseconds
   }
 
@@ -168,7 +166,7 @@ private final class RowChannel<Object: Storable>: Sendable {
 
   private var expired: ObjectError {
     ObjectError(
-      .snapshotExpired, type: type,
+      .snapshotExpired, type: Object.storedName,
       "The loop over the rows took longer than `atMost`; pinned snapshots make the files grow. "
         + "Do less in the loop, or pass a longer limit.")
   }

@@ -29,6 +29,7 @@ extension ObjectStore {
   public func schemaDescription<Object: Storable>(
     of type: Object.Type, example: Object? = nil
   ) throws -> String {
+    if storage.isForkedChild { throw StoreError.usedAfterFork("schemaDescription") }
     let kind = kind(type)
     try kind.validate()
     if let example { _ = try kind.observeWriting(example) }

@@ -110,12 +110,12 @@ extension ObjectStore {
 
   /// Forgets the erasures of a transaction that is rolled back.
   func forgetErasures() {
-    if erasesOnSchemaChange { erasures.withLock { $0 = [] } }
+    if erasesOnSchemaChange, !storage.isForkedChild { erasures.withLock { $0 = [] } }
   }
 
   /// Reports the erasures of the transaction that has ended.
   func reportErasures() {
-    guard erasesOnSchemaChange else { return }
+    guard erasesOnSchemaChange, !storage.isForkedChild else { return }
     let events = erasures.withLock { events in
       defer { events = [] }
       return events

@@ -33,7 +33,8 @@ extension ObjectCollection where Object.ID: Sendable {
     }
     result.keys = .blocking { _ in try collection.objects.fetch().map(\.id) }
     result.update = .blocking { change in
-      try locks.take(0) {
+      _ = try store.storage.openCore("update")
+      return try locks.take(0) {
         try Self.write(store, nil) { transaction in
           let known = try change.known {
             try transaction.object(Object.self, id: change.key).map { StorageEntry($0) }
