@@ -97,7 +97,7 @@ public final class Defaults: Sendable {
   private var isForkedChild: Bool { (try? state.get().store.isForkedChild) ?? false }
 
   /// Closes the handle. Later calls on it throw `StoreError` with the code `closed`; a second close
-  /// has no effect.
+  /// has no effect, and neither has one in a forked child.
   public func close() {
     if isForkedChild { return }
     watches.end()

@@ -72,7 +72,8 @@ public final class SharedStore: Sendable {
   /// If another process is stopped inside a write, this waits for ``StoreOptions/writeTimeout``; then the queued
   /// writes are lost, and ``StoreOptions/onError`` gets the error.
   ///
-  /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``.
+  /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``. In a forked child
+  /// the call has no effect either: the store stays open in the parent.
   public func close() {
     if ForkGuard.isForkedChild { return }
     if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return }
