@@ -106,21 +106,27 @@ extension Processes {
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `A process stopped while it changes a list delays that name only, and is named`() throws {
     let ground = try StoreFixture()
-    let stopped = try ground.peer(environment: ["LARDER_FAULTS": "lockQueued:stop@1"])
+    let (holder, stopped) = (
+      try ground.peer(), try ground.peer(environment: ["LARDER_FAULTS": "lockQueued:stop@1"])
+    )
+    // Another process holds the lock: still, the others wait for the one that is stopped.
+    #expect(try holder.ask("lock a").hasPrefix("holding "))
     try stopped.send("lock a")
     try stopped.waitUntilStopped()
-    for milliseconds in [1, 100] {
+    for milliseconds in [0, 1, 100] {
       let error = #expect(throws: StoreError.self) {
         try ground.store.lock("a").withLock(timeout: .milliseconds(milliseconds)) { _ in }
       }
       #expect(error?.code == .lockTimeout && error?.pid == stopped.processIdentifier)
     }
+    // Releasing never waits.
+    try holder.order("go")
     try ground.store.lock("b").withLock(timeout: .zero) { _ in }
     stopped.continue()
     #expect(try stopped.nextLine().hasPrefix("holding "))
     try stopped.order("go")
     try ground.store.lock("a").withLock(timeout: .zero) { _ in }
-    try stopped.dismiss()
+    for peer in [holder, stopped] { try peer.dismiss() }
   }
 
   @Test(.timeLimit(.minutes(15)))

@@ -33,17 +33,22 @@ extension StoreError {
 extension LockFile {
   /// Returns the error of a call whose deadline passed; it names the process that it waited for.
   ///
-  /// - Parameter slot: The slot of the name, or `nil` if the wait was for the allocation of slots.
-  func timedOut(_ call: LockCall, slot: Int?) -> StoreError {
+  /// - Parameters:
+  ///   - slot: The slot of the name, or `nil` if the wait was for the allocation of slots.
+  ///   - isListed: Whether the call has a request in the list of the name. If not, it waited for the
+  ///     process that changes the list, and not for a holder.
+  func timedOut(_ call: LockCall, slot: Int?, isListed: Bool) -> StoreError {
     let ticket = slot.map { Layout.slot($0) + Layout.slotTicket } ?? Layout.allocation
-    let changer = words.ticket(at: ticket).holder.flatMap { process(number: $0) }
-    let holder = slot.flatMap { self.holder(of: $0) } ?? changer
+    let changer = words.ticket(at: ticket).holder.flatMap { self.process(number: $0) }
+    let holder = slot.flatMap { self.holder(of: $0) }
     let cause: String
-    if let holder {
+    let process = isListed ? holder ?? changer : changer ?? holder
+    if let process {
+      let action = process == holder ? "holds it" : "changes the list of its callers"
       cause =
-        holder.pid == ProcessIdentity.pid && holder.startTime == ProcessIdentity.startTime
-        ? "\(holder), which is this one, holds it. Keep the closures that hold it short."
-        : "\(holder) holds it. If that is stopped, resume it (kill -CONT \(holder.pid)) or end it."
+        process.pid == ProcessIdentity.pid && process.startTime == ProcessIdentity.startTime
+        ? "\(process), which is this one, \(action). Keep the closures that hold it short."
+        : "\(process) \(action). If that is stopped, resume it (kill -CONT \(process.pid)) or end it."
     } else if call.key.kind.isPaced {
       cause = "The rate permits no more calls now. Use a longer timeout, or a higher rate."
     } else if call.key.kind == .barrier, let slot {
@@ -56,8 +61,8 @@ extension LockFile {
     return StoreError(
       .lockTimeout, during: "lock", path: path,
       "The wait for the \(call.key.kind) \"\(call.key.text)\" timed out after \(call.timeout): "
-        + cause, pid: holder?.pid
-    ).caused(by: holder)
+        + cause, pid: process?.pid
+    ).caused(by: process)
   }
 
   /// Returns the process of the first request that holds something in a slot. Needs no ticket.

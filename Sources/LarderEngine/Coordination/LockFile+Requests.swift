@@ -68,14 +68,14 @@ extension LockFile {
     defer { if !isListed { free(request) } }
     while true {
       guard let slot = try slot(of: call, mayWait: mayWait) else {
-        if mayWait { throw timedOut(call, slot: nil) }
+        if mayWait { throw timedOut(call, slot: nil, isListed: false) }
         return .busy
       }
       guard
         try mayWait
           ? enter(slot, until: call.deadline, proceed: { try call.proceed() }) : enterSoon(slot)
       else {
-        if mayWait { throw timedOut(call, slot: slot) }
+        if mayWait { throw timedOut(call, slot: slot, isListed: false) }
         return .busy
       }
       defer { leave(slot) }
@@ -208,7 +208,7 @@ extension LockFile {
       }
       let now = Clocks.monotonicNanoseconds()
       guard now < call.deadline else {
-        let error = timedOut(call, slot: pending.slot)
+        let error = timedOut(call, slot: pending.slot, isListed: true)
         if withdraw(pending) { throw error }
         continue
       }

@@ -89,7 +89,7 @@ final class LockWaits: Sendable {
 
   private func expire(_ id: UInt64, in file: LockFile) {
     guard let wait = remove(id) else { return }
-    let error = file.timedOut(wait.call, slot: wait.pending.slot)
+    let error = file.timedOut(wait.call, slot: wait.pending.slot, isListed: true)
     if let grant = file.withdrawOrConfirm(wait.pending) {
       return wait.outcome.finish(.success(grant))
     }
