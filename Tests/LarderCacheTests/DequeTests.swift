@@ -107,6 +107,21 @@ import Testing
     #expect(try deque.elements() == ["c"])
   }
 
+  @Test func `A claim from before all elements were removed does not end a later one`() throws {
+    let deque = deque()
+    for _ in 0..<20 {
+      try deque.push(contentsOf: ["a", "b"])
+      let former = [try deque.claim(lease: .seconds(60)), try deque.claim(lease: .seconds(60))]
+      try deque.removeAll()
+      try deque.push("c")
+      let claim = try #require(try deque.claim(lease: .seconds(60)))
+      for case let former? in former {
+        #expect(try !former.complete() && former.token < claim.token)
+      }
+      #expect(try claim.complete())
+    }
+  }
+
   @Test func `A lease that has ended returns the element, an extended one does not`() throws {
     let deque = deque()
     try deque.push(contentsOf: ["a", "b"])

@@ -14,8 +14,8 @@ internal import LarderSystem
 //      4  zero          u32
 //      8  first         i64
 //     16  end           i64
-//     24  last claim    u64   the number of the newest claim: at least the microseconds since 1970, so
-//                             that no number is used again after the state was lost
+//     24  last claim    u64   the number of the newest claim: at least the time since 1970 in units of
+//                             100 ns, so that no number is used again after the state was lost
 //     32  claims        u32   their count
 //     36  returned      u32   their count
 //     40  claims        each 40 bytes: place i64, number u64, owner u64, deadline i64, attempt u32,
@@ -141,10 +141,10 @@ package struct DequeState: Sendable, Equatable {
 
   /// Adds a claim of an element that was taken.
   mutating func claim(
-    _ element: (place: Int, attempts: Int), owner: UInt64, deadline: Int64, now: Int64
+    _ element: (place: Int, attempts: Int), owner: UInt64, deadline: Int64
   ) -> Claim {
-    // Greater than the numbers before the deque was removed, too.
-    lastClaim = max(lastClaim + 1, UInt64(clamping: now) &* 1000)
+    // Greater than the numbers before the deque was removed, too: a commit takes more than 100 ns.
+    lastClaim = max(lastClaim &+ 1, Clocks.wallNanoseconds() / 100)
     let claim = Claim(
       place: element.place, number: lastClaim, owner: owner, deadline: deadline,
       attempt: element.attempts + 1)

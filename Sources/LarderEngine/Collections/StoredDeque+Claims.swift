@@ -39,7 +39,7 @@ extension StoredDeque {
         case .missing: break
         case .found(let element):
           let claim = state.claim(
-            next, owner: owner, deadline: Self.deadline(of: lease, from: now), now: now)
+            next, owner: owner, deadline: Self.deadline(of: lease, from: now))
           taken.result = Claimed(element: element, claim: claim)
         }
       }
