@@ -37,7 +37,12 @@ extension Environment {
         if Clocks.monotonicNanoseconds() >= deadline { throw stalled("close") }
         pause.wait(nanoseconds: 200_000)
       }
-      guard pool.close(until: deadline) else { throw stalled("close") }
+      guard pool.close(until: deadline) else {
+        throw LMDBError(
+          .writerStalled,
+          during: "close \(path) (process \(ProcessIdentity.pid) is inside a read)",
+          pid: ProcessIdentity.pid)
+      }
       try gate.reacquire(path, timeout: options.openTimeout)
     } catch {
       pool.reopen()

@@ -246,13 +246,16 @@ package final class ReaderPool: Sendable {
     isClosed.store(true, ordering: .sequentiallyConsistent)
     let token = OSThread.token
     for (index, reader) in readers.enumerated() {
+      var tries = 0
       while !reader.take(for: token) {
         if deadline < .max, Clocks.monotonicNanoseconds() >= deadline {
           for taken in readers[..<index] { taken.giveBack() }
           reopen()
           return false
         }
-        OSThread.yield()
+        tries += 1
+        // A closure of the user may last.
+        if tries < 1000 { OSThread.yield() } else { Event().wait(nanoseconds: 200_000) }
       }
       reader.drop()
     }

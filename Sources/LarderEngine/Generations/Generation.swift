@@ -314,19 +314,28 @@ package final class Generation: Sendable {
   ///
   /// The last process to close first makes everything durable and marks `state` clean, so that the
   /// next boot can trust the file.
-  func close(gateTimeout: Duration) {
+  ///
+  /// - Parameter deadline: The time of the monotonic clock until which reads of this process that are in
+  ///   progress are waited for.
+  /// - Returns: `false` if such a read has not ended: nothing was closed.
+  @discardableResult
+  func close(gateTimeout: Duration, readsUntil deadline: UInt64 = .max) -> Bool {
     guard
       isClosed.compareExchange(expected: false, desired: true, ordering: .acquiringAndReleasing)
         .exchanged
-    else { return }
-    if ForkGuard.isForkedChild { return }
+    else { return true }
+    if ForkGuard.isForkedChild { return true }
     // Before the open lock: no other process may wait for a long read of this process.
-    pool.close()
+    guard pool.close(until: deadline) else {
+      isClosed.store(false, ordering: .releasing)
+      return false
+    }
     // Without a name, no process can open the files any more: there is nothing to wait for, and no
     // later opening would close them.
     let gate = hasNoName ? nil : try? OpenLock.enter(directory, timeout: gateTimeout)
     defer { gate?.leave() }
-    guard gate != nil || hasNoName, closeInGate() else { return DeferredGenerationCloses.add(self) }
+    if gate == nil && !hasNoName || !closeInGate() { DeferredGenerationCloses.add(self) }
+    return true
   }
 
   /// Whether the files were removed from the directory, with or without it.

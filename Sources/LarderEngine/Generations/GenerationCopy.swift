@@ -63,7 +63,8 @@ extension GenerationBuilder {
     }
     let gate: OpenLock
     do {
-      gate = try OpenLock.enter(directory, timeout: options.openTimeout)
+      // Every writer waits meanwhile: the copy is given up for a process that is stopped in there.
+      gate = try OpenLock.enter(directory, timeout: min(options.openTimeout, .seconds(2)))
     } catch {
       FileSystem.removeTree(temporary)
       throw error

@@ -44,14 +44,29 @@ package final class OpenLock: Sendable {
             + "(0700).", errorNumber: error.errno)
       }
       guard Clocks.monotonicNanoseconds() < deadline else {
-        let holder = waited?.lockHolder
-        throw StoreError(
-          .openTimeout, during: "open", path: directory.path,
-          "\(LockHolder.name(holder)) has been opening or closing this store for longer than "
-            + "\(timeout). If it is stopped, continue it or end it.", pid: holder)
+        throw timedOut(directory, after: timeout, holder: waited?.lockHolder)
       }
       pause.wait(nanoseconds: 2_000_000)
     }
+  }
+
+  /// Returns the error of a wait for the process that holds the open lock.
+  static func timedOut(_ directory: StoreDirectory, after timeout: Duration) -> StoreError {
+    timedOut(directory, after: timeout, holder: holder(of: directory))
+  }
+
+  /// Returns the process that holds the open lock, as far as this process can see it.
+  static func holder(of directory: StoreDirectory) -> Int32? {
+    (try? OwnedFile(path: directory.gate, writable: false))?.lockHolder
+  }
+
+  private static func timedOut(
+    _ directory: StoreDirectory, after timeout: Duration, holder: Int32?
+  ) -> StoreError {
+    StoreError(
+      .openTimeout, during: "open", path: directory.path,
+      "\(LockHolder.name(holder)) has been opening or closing this store for longer than "
+        + "\(timeout). If it is stopped, continue it or end it.", pid: holder)
   }
 
   package func leave() { file.unlock() }

@@ -64,7 +64,9 @@ extension SharedStore {
   ///
   /// The state contains all writes of this process, and at least every commit that any process
   /// acknowledged before the call. No write of another process comes between two reads. Writers are not
-  /// blocked, but the file grows while the closure runs: keep it short. Values in memory are not used.
+  /// blocked, but the file grows while the closure runs, and after a compaction the other calls of this
+  /// process wait for it, at most for `StoreOptions.openTimeout`: keep it short, and let it wait for no
+  /// other use of the store. Values in memory are not used.
   ///
   /// - Parameter body: A closure that reads from the snapshot. It runs again if the store switched to
   ///   other files meanwhile. It must not write to the store.

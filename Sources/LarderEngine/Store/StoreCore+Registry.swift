@@ -94,6 +94,10 @@ extension StoreCore {
       case .wait(let event):
         let now = Clocks.monotonicNanoseconds()
         guard now < deadline, event.wait(nanoseconds: deadline - now) else {
+          // The other thread may wait for another process.
+          if let holder = OpenLock.holder(of: directory), holder != ProcessIdentity.pid {
+            throw OpenLock.timedOut(directory, after: options.openTimeout)
+          }
           throw StoreError(
             .openTimeout, during: "open", path: directory.path,
             "Another thread of this process (\(ProcessIdentity.pid)) did not finish opening or "

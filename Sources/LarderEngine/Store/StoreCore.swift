@@ -47,7 +47,7 @@ package final class StoreCore: Sendable {
   /// The work of the object layer on the store's thread, about once a second.
   let maintenance = Mutex<(@Sendable (StoreCore) -> Void)?>(nil)
   let idleWatch = IdleWatch()
-  private let switchLock = Mutex<Void>(())
+  private let switching = Mutex<GenerationSwitch?>(nil)
   let notices: DeferredCallbacks
   let followers = GenerationFollowers()
   /// The monitors of slow operations, or `nil` if the options have none.
@@ -97,39 +97,74 @@ package final class StoreCore: Sendable {
     return generation
   }
 
-  /// Switches from a fenced generation to its successor. Safe to call from any number of threads.
+  /// Switches from a fenced generation to its successor. Safe to call from any number of threads: one
+  /// switches, and the others wait for it, at most as long as for an opening, and get its error.
   @discardableResult
   package func switchGeneration(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
     // Closing waits for readers, and this thread is one of them.
     if old.isReadingOnCurrentThread { throw .generationReplacedDuringRead(path: directory.path) }
-    // Callbacks are deferred until the lock is free, because they may use the store.
-    notices.hold()
-    let outcome: Result<Generation, StoreError> = switchLock.withLock { _ in
-      do throws(StoreError) {
-        let now = try generation()
-        if now !== old { return .success(now) }
-        // From here on, no value of the old generation validates in any memory tier, even if its
-        // files were deleted without a fence.
-        if !old.mustReopen.load(ordering: .acquiring) { old.supersedeOrFence() }
-        old.close(gateTimeout: options.openTimeout)
-        try restoreDirectory()
-        // Commit versions only grow, even if everything was deleted: cached values are older.
-        let new = try StoreOpener(
-          directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
-        ).open()
-        current.withLock { $0 = new }
-        queue.rehash(in: new)
-        if new.number != old.number { notify(.generationChanged(generation: new.number)) }
-        return .success(new)
-      } catch {
-        return .failure(error)
+    let new = try successor(of: old)
+    for follower in followers.all { follower.leave(for: new.table) }
+    return new
+  }
+
+  private func successor(of old: Generation) throws(StoreError) -> Generation {
+    let deadline = Clocks.deadline(after: options.openTimeout)
+    while true {
+      let now = try generation()
+      if now !== old { return now }
+      let (step, isOwn) = switching.withLock { current in
+        if let current { return (current, false) }
+        let step = GenerationSwitch()
+        current = step
+        return (step, true)
       }
+      if isOwn { return try runSwitch(step, from: old, until: deadline) }
+      try step.wait(until: deadline, in: self)
     }
+  }
+
+  /// Switches, and ends the step for which other threads wait.
+  private func runSwitch(
+    _ step: GenerationSwitch, from old: Generation, until deadline: UInt64
+  ) throws(StoreError) -> Generation {
+    // Callbacks are deferred until the step has ended, because they may use the store.
+    notices.hold()
+    let outcome: Result<Generation, StoreError>
+    do throws(StoreError) {
+      outcome = .success(try openSuccessor(of: old, until: deadline))
+    } catch {
+      outcome = .failure(error)
+    }
+    switching.withLock { $0 = nil }
+    step.end(outcome)
     notices.endHold()
     deliverNotices()
-    let new = try outcome.get()
-    for follower in followers.all { follower.leave(for: new.table) }
+    return try outcome.get()
+  }
+
+  /// Closes a generation and opens its successor. The caller has the step of the switch.
+  private func openSuccessor(
+    of old: Generation, until deadline: UInt64
+  ) throws(StoreError) -> Generation {
+    // Another thread may have switched before this one had the step.
+    let now = try generation()
+    if now !== old { return now }
+    // From here on, no value of the old generation validates in any memory tier, even if its
+    // files were deleted without a fence.
+    if !old.mustReopen.load(ordering: .acquiring) { old.supersedeOrFence() }
+    guard old.close(gateTimeout: options.openTimeout, readsUntil: deadline) else {
+      throw .readNotEnded(options.openTimeout, path: directory.path)
+    }
+    try restoreDirectory()
+    // Commit versions only grow, even if everything was deleted: cached values are older.
+    let new = try StoreOpener(
+      directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
+    ).open()
+    current.withLock { $0 = new }
+    queue.rehash(in: new)
+    if new.number != old.number { notify(.generationChanged(generation: new.number)) }
     return new
   }
 
