@@ -44,8 +44,8 @@ public final class DiskFolderStorage: SynchronousStorage {
   ///   - url: The URL of the folder, which should contain no other files.
   ///   - creatingDirectories: Whether a write creates a missing folder; otherwise it throws.
   ///   - synchronization: Whether each write waits for the disk.
-  ///   - lockTimeout: The time for which a write waits for another process that writes the same keys
-  ///     before it throws ``StorageError/Code/lockTimeout``.
+  ///   - lockTimeout: The time for which a write waits for another process, or thread of this one, that
+  ///     writes the same keys, before it throws ``StorageError/Code/lockTimeout``.
   ///   - now: The clock of expiration times.
   public init(
     folderURL url: URL, creatingDirectories: Bool = true,

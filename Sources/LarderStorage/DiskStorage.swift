@@ -94,7 +94,7 @@ public final class DiskStorage: SynchronousStorage {
   // MARK: Parts
 
   /// One for all handles: files have no other order in a process.
-  private static let turns = StripedLock()
+  private static let turns = StripedLock(timeout: .seconds(30))
 
   private func folder(of url: URL, creating: Bool) -> FolderFiles {
     FolderFiles(

@@ -130,7 +130,7 @@ final class FolderFiles: Sendable {
   func writing<Result>(
     _ stripe: Int, _ operation: String, ifStill stamp: UInt64? = nil, _ body: () throws -> Result
   ) throws -> Result? {
-    try sharedTurns(operation).take(stripe) {
+    try sharedTurns(operation).take(stripe, timeout: lockTimeout) {
       let lock = try locked(stripe, operation)
       defer { lock.unlock() }
       let known = try Self.stamp(in: lock, operation)
@@ -144,7 +144,7 @@ final class FolderFiles: Sendable {
   func writingAll(
     _ operation: String, _ body: (_ locks: [OwnedFile]) throws -> Void
   ) throws {
-    try sharedTurns(operation).withAllLocks {
+    try sharedTurns(operation).withAllLocks(timeout: lockTimeout) {
       var locks: [OwnedFile] = []
       defer { for lock in locks { lock.unlock() } }
       for stripe in 0..<Self.stripes {
@@ -213,7 +213,9 @@ final class FolderFiles: Sendable {
       }
       if StripedLock.isFilling { throw StorageError.fillingWaits }
       if ContinuousClock.now - begin > lockTimeout {
-        let process = holder().map { "The process \($0)" } ?? "Another process"
+        // The recorded one may be the former: the lock is acquired before that is written.
+        let pid = file.lockHolder.map { UInt64($0) } ?? holder()
+        let process = pid.map { "The process \($0)" } ?? "Another process"
         throw StorageError(
           .lockTimeout, during: operation,
           "\(process) has held the lock \(file.path) for \(lockTimeout) and does not go on. If it is "

@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
+
 /// A failure of a storage operation.
 ///
 /// A miss is not a failure: `value(forKey:)` returns `nil`. Only `retrieve(forKey:)`, which cannot return
@@ -98,6 +100,13 @@ extension StorageError {
       .lockTimeout, during: "call",
       "\(limit) calls with completions are pending in this process, which is the limit. Make further "
         + "calls when some of their completions have run.")
+  }
+
+  static func writerWaits(_ limit: Duration) -> StorageError {
+    StorageError(
+      .lockTimeout, during: "write",
+      "Another write of this process (\(ProcessIdentity.pid)) has kept the storage for longer than "
+        + "\(limit): it waits for another process, or its closure does not end.")
   }
 
   /// An error of pull-ups only, which is not reported.

@@ -40,6 +40,11 @@ package final class StripedLock: Sendable {
       case .task(let continuation): continuation.resume()
       }
     }
+
+    /// Ends the wait of a task that was withdrawn.
+    func fail(_ error: any Error) {
+      if case .task(let continuation) = self { continuation.resume(throwing: error) }
+    }
   }
 
   private struct Stripe {
@@ -64,8 +69,12 @@ package final class StripedLock: Sendable {
 
   static let count = 64
   private let stripes = Mutex([Stripe](repeating: Stripe(), count: StripedLock.count))
+  /// The longest wait for a stripe, or `nil`: its holder runs in this process, and may last as long as the
+  /// storages that it writes.
+  private let timeout: Duration?
 
-  package init() {}
+  /// - Parameter timeout: The longest wait, for storages whose writers wait for other processes.
+  package init(timeout: Duration? = nil) { self.timeout = timeout }
 
   /// A number for a key: 0 for all keys of types that are not hashable.
   package static func hash<Key>(_ key: Key) -> Int { (key as? any Hashable)?.hashValue ?? 0 }
@@ -110,11 +119,16 @@ package final class StripedLock: Sendable {
   // MARK: Turns
 
   /// Runs `body` when it is the key's turn; the thread waits for it.
-  package func take<Result>(_ hash: Int, _ body: () throws -> Result) throws -> Result {
+  ///
+  /// - Throws: ``StorageError/Code/lockTimeout`` after the time limit, which is that of the storage without
+  ///   `timeout`.
+  package func take<Result>(
+    _ hash: Int, timeout: Duration? = nil, _ body: () throws -> Result
+  ) throws -> Result {
     let outer = try outside()
     let mark = LockHolder(self)
     let stripe = Self.stripe(hash)
-    try enter(stripe, mark, outer)
+    try enter(stripe, mark, outer, timeout)
     defer { leave([stripe], mark) }
     return try Self.$marks.withValue(outer + [mark]) { try body() }
   }
@@ -134,13 +148,15 @@ package final class StripedLock: Sendable {
   }
 
   /// Runs `body` when it is the turn of all keys; the thread waits for it.
-  func withAllLocks<Result>(_ body: () throws -> Result) throws -> Result {
+  func withAllLocks<Result>(
+    timeout: Duration? = nil, _ body: () throws -> Result
+  ) throws -> Result {
     let outer = try outside()
     let mark = LockHolder(self)
     var held: [Int] = []
     defer { leave(held, mark) }
     for stripe in 0..<Self.count {
-      try enter(stripe, mark, held.isEmpty ? outer : outer + [mark])
+      try enter(stripe, mark, held.isEmpty ? outer : outer + [mark], timeout)
       held.append(stripe)
     }
     return try Self.$marks.withValue(outer + [mark]) { try body() }
@@ -163,24 +179,51 @@ package final class StripedLock: Sendable {
     }
   }
 
-  private func enter(_ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]) throws {
+  private func enter(
+    _ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder], _ timeout: Duration?
+  ) throws {
     if enterIfFree(stripe, mark) { return }
     let event = Event()
     if try queue(.thread(event), stripe, mark, holding) { return }
-    event.wait()
-    WaitForGraph.remove(mark)
+    defer { WaitForGraph.remove(mark) }
+    let limit = timeout ?? self.timeout
+    if event.wait(nanoseconds: limit.map(Clocks.nanoseconds(of:))) { return }
+    // The stripe may have been granted at the deadline.
+    if let limit, withdraw(stripe, mark) != nil { throw StorageError.writerWaits(limit) }
   }
 
   private func enterLater(_ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]) async throws {
     if enterIfFree(stripe, mark) { return }
-    try await withCheckedThrowingContinuation { continuation in
-      do {
-        if try queue(.task(continuation), stripe, mark, holding) { continuation.resume() }
-      } catch {
-        continuation.resume(throwing: error)
+    defer { WaitForGraph.remove(mark) }
+    let timer = timeout.map { limit in
+      DeadlineTimer.shared.schedule(after: Clocks.nanoseconds(of: limit)) { [self] in
+        withdraw(stripe, mark)?.fail(StorageError.writerWaits(limit))
       }
     }
-    WaitForGraph.remove(mark)
+    defer { if let timer { DeadlineTimer.shared.cancel(timer) } }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        do {
+          if try queue(.task(continuation), stripe, mark, holding) { return continuation.resume() }
+        } catch {
+          return continuation.resume(throwing: error)
+        }
+        // The handler may have run before there was a waiter.
+        if Task.isCancelled { withdraw(stripe, mark)?.fail(CancellationError()) }
+      }
+    } onCancel: {
+      withdraw(stripe, mark)?.fail(CancellationError())
+    }
+  }
+
+  /// Removes a waiter from the queue; `nil` if it is not in there, or any more.
+  private func withdraw(_ stripe: Int, _ mark: LockHolder) -> Waiter? {
+    stripes.withLock { stripes in
+      guard let index = stripes[stripe].waiting.firstIndex(where: { $0.mark === mark }) else {
+        return nil
+      }
+      return stripes[stripe].waiting.remove(at: index).waiter
+    }
   }
 
   /// Takes a stripe that is free.
@@ -213,13 +256,7 @@ package final class StripedLock: Sendable {
     return try WaitForGraph.wait(request) {
       append()
     } giveUp: {
-      stripes.withLock { stripes in
-        guard let index = stripes[stripe].waiting.firstIndex(where: { $0.mark === mark }) else {
-          return false
-        }
-        stripes[stripe].waiting.remove(at: index)
-        return true
-      }
+      withdraw(stripe, mark) != nil
     }
   }
 

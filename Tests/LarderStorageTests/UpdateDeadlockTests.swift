@@ -59,6 +59,59 @@ struct UpdateDeadlockTests {
     }
   }
 
+  @Test func `While an update of a folder lasts, other writers fail at the time limit`() throws {
+    let directory = try TemporaryDirectory()
+    let folder = DiskFolderStorage(
+      folderURL: URL(fileURLWithPath: directory.appending("folder")),
+      lockTimeout: .milliseconds(300)
+    ).usingStringKeys().makeSyncStorage()
+    let (isInside, mayEnd) = (Event(), Event())
+    let update = JoinableThread {
+      Result {
+        try folder.updateOrInsert(forKey: "a") { value in
+          isInside.set()
+          mayEnd.wait(nanoseconds: 600_000_000_000)
+          value = text("updated")
+        }
+      }
+    }
+    #expect(isInside.wait(nanoseconds: 600_000_000_000))
+    let writers = (0..<6).map { _ in
+      JoinableThread { Result { try folder.set(text("other"), forKey: "a") } }
+    }
+    for writer in writers {
+      let error = #expect(throws: StorageError.self) { try writer.join().get() }
+      #expect(error?.code == .lockTimeout)
+    }
+    mayEnd.set()
+    _ = try update.join().get()
+    #expect(try folder.value(forKey: "a") == text("updated"))
+    try folder.set(text("after"), forKey: "a")
+    #expect(try folder.value(forKey: "a") == text("after"))
+  }
+
+  @Test func `A task that waits for the turn of its key ends when it is cancelled`() async throws {
+    let storage = Remote().removable
+    let (isInside, mayEnd) = (Event(), Event())
+    let update = Task.detached {
+      try await storage.updateOrInsert(forKey: "a") { value in
+        isInside.set()
+        mayEnd.wait(nanoseconds: 600_000_000_000)
+        value = text("updated")
+      }
+    }
+    while !isInside.wait(nanoseconds: 1_000_000) { await Task.yield() }
+    let writer = Task.detached { try await storage.set(text("other"), forKey: "a") }
+    await Task.yield()
+    writer.cancel()
+    await #expect(throws: CancellationError.self) { try await writer.value }
+    mayEnd.set()
+    _ = try await update.value
+    #expect(try await storage.value(forKey: "a") == text("updated"))
+    try await storage.set(text("after"), forKey: "a")
+    #expect(try await storage.value(forKey: "a") == text("after"))
+  }
+
   @Test func `Updates that write each other's storage: one fails, the other continues`() throws {
     let directory = try TemporaryDirectory()
     let temporary = try TemporaryStore()
