@@ -101,8 +101,29 @@ import Testing
     #expect(try await !cache.compareAndSet(nil, forKey: "k", ifVersion: .absent))
   }
 
+  @Test func `A version of a store that was deleted is not that of a value in the next one`() throws
+  {
+    let directory = try TemporaryDirectory()
+    var versions: [EntryVersion] = []
+    for value in ["first", "second"] {
+      let store = try SharedStore(at: directory.path + "/store")
+      let cache = PersistentCache<String, String>(storage: store)
+      try cache.setValue(value, forKey: "k")
+      for version in versions {
+        #expect(try !cache.compareAndSet("lost", forKey: "k", ifVersion: version))
+      }
+      versions.append(try cache.versionedValue(forKey: "k").version)
+      store.close()
+      TestFiles.removeAll(directory.path + "/store")
+    }
+    #expect(Set(versions).count == 2)
+    #expect(Set(versions.map(\.commitVersion)).count == 1, "The commits have the same number.")
+  }
+
   @Test func `The text of a version that is none is refused`() {
-    for text in ["", "x", "-1", "+1", "11111111111111111"] { #expect(EntryVersion(text) == nil) }
+    for text in ["", "x", "-1", "+1", "11111111111111111", "1.", ".1", "1.2.3"] {
+      #expect(EntryVersion(text) == nil)
+    }
     #expect(EntryVersion("0") == .absent)
   }
 

@@ -17,7 +17,8 @@ extension StoreBackend {
     case .found(let stored):
       let value = try context.decode(stored.payload, codec: stored.codec, of: key)
       return VersionedValue(
-        value: value, version: EntryVersion(commitVersion: stored.commitVersion))
+        value: value,
+        version: EntryVersion(commitVersion: stored.commitVersion, payload: stored.payload))
     }
   }
 

@@ -73,11 +73,18 @@ public struct StoreNamespace: Sendable {
     tags: [String] = [], pinned: Bool = false
   ) throws {
     let core = try store.openCore("set")
-    let encoded = EncodedKey(key)
+    try core.submit(
+      put(bytes, EncodedKey(key), EntryAttributes(expires, tags: tags, isPinned: pinned), core))
+  }
+
+  /// Returns the request that stores bytes.
+  func put(
+    _ bytes: [UInt8], _ key: EncodedKey, _ attributes: EntryAttributes, _ core: StoreCore
+  ) throws(StoreError) -> WriteRequest {
     let content = try EntryContent(
-      key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
-      EntryAttributes(expires, tags: tags, isPinned: pinned), now: core.now)
-    try core.submit(WriteRequest(.put(content), space: space, key: encoded))
+      key: key, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes, attributes,
+      now: core.now)
+    return WriteRequest(.put(content), space: space, key: key)
   }
 
   /// Removes the entry of a key for every process and waits for the commit.
