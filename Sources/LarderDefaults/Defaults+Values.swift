@@ -95,13 +95,7 @@ extension Defaults {
   ///   - key: The key.
   /// - Throws: The errors of `setValue(_:forKey:)`.
   public func encode<Value: Encodable>(_ value: Value, forKey key: String) throws {
-    let state = try state.get()
-    _ = try state.store.openCore("set")
-    if let content = try Self.content(of: value, key) {
-      try state.put(content, key)
-    } else {
-      try removeValue(forKey: key)
-    }
+    try state.get().set(key) { try Self.content(of: value, key) }
   }
 
   // MARK: Parts

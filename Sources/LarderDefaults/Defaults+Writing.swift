@@ -104,13 +104,7 @@ extension Defaults {
   public func setValue<Value: Codable & Sendable>(
     _ value: Value, forKey key: String
   ) async throws {
-    let state = try state.get()
-    _ = try state.store.openCore("set")
-    if let content = try Self.content(of: value, key) {
-      try await state.put(content, key)
-    } else {
-      try await removeValue(forKey: key)
-    }
+    try await state.get().set(key) { try Self.content(of: value, key) }
   }
 
   /// Removes a key, for every process, without blocking the calling thread.
@@ -127,11 +121,7 @@ extension Defaults {
   public func set<Value: Codable & Sendable>(
     _ value: Value, for key: DefaultsKey<Value>
   ) async throws {
-    if let content = try key.encode(value, key.name) {
-      try await state.get().put(content, key.name)
-    } else {
-      try await removeValue(forKey: key.name)
-    }
+    try await state.get().set(key.name) { try key.encode(value, key.name) }
   }
 
   /// Removes the value of a key, so that the key has its default, without blocking the calling

@@ -112,12 +112,7 @@ extension Defaults {
   ///
   /// - Throws: The errors of `setValue(_:forKey:)`.
   public func set<Value: Codable & Sendable>(_ value: Value, for key: DefaultsKey<Value>) throws {
-    let suite = try state.get()
-    if let content = try key.encode(value, key.name) {
-      try suite.put(content, key.name)
-    } else {
-      _ = try suite.remove(key.name)
-    }
+    try state.get().set(key.name) { try key.encode(value, key.name) }
   }
 
   /// Removes the value of a key, so that the key has its default.

@@ -43,6 +43,27 @@ final class DefaultsStore: Sendable {
 
   // MARK: Writing
 
+  /// Stores a value, or removes it if it is `nil`. It is encoded only if the store is open: a forked
+  /// child runs no code of its type.
+  func set(_ key: String, encoding encode: () throws -> DefaultsContent?) throws {
+    _ = try store.openCore("set")
+    if let content = try encode() {
+      try put(content, key)
+    } else {
+      _ = try remove(key)
+    }
+  }
+
+  /// Stores a value, or removes it if it is `nil`, without blocking the calling thread.
+  func set(_ key: String, encoding encode: () throws -> DefaultsContent?) async throws {
+    _ = try store.openCore("set")
+    if let content = try encode() {
+      try await put(content, key)
+    } else {
+      _ = try await remove(key)
+    }
+  }
+
   func put(_ content: DefaultsContent, _ key: String) throws {
     let core = try writable("set")
     let record = record(of: content, key, core)

@@ -146,13 +146,13 @@ struct Bench: AsyncParsableCommand {
       [], [], [], []
     )
     for _ in 0..<(quick ? 3 : 7) {
-      try store.namespace("values").removeAll()
+      try await store.namespace("values").removeAll()
       let time = try await Self.time {
         for key in 0..<(count / 4) { _ = try await cache.value(forKey: key) }
       }
       own.append(time / Double(count / 4) / 1000)
       rival.append(1e6 / (try server.benchmark(pipeline: 1, requests: count)))
-      try store.namespace("values").removeAll()
+      try await store.namespace("values").removeAll()
       let batches = try await Self.time {
         for start in stride(from: 0, to: count, by: 100) {
           _ = try cache.values(forKeys: start..<(start + 100))

@@ -43,7 +43,7 @@ import Testing
     let mixed = MixedPersistentCache(storage: store, namespace: "mixed")
     let namespace = try store.namespace("bytes")
     try await cache.setValue(1, forKey: "k")
-    try namespace.setBytes([1], forKey: "k")
+    try await namespace.setBytes([1], forKey: "k")
     await reject { try await cache.setValue(2, forKey: "k", expires: expires) }
     await reject { try { try cache.setValue(2, forKey: "k", expires: expires) }() }
     await reject { try { try cache.setValues([("k", 2)], expires: expires) }() }

@@ -223,9 +223,9 @@ import Testing
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, String>(storage: store, namespace: "n")
     var changes = try cache.changes().makeAsyncIterator()
-    try store.setBytes([1], forKey: 1)
+    try await store.setBytes([1], forKey: 1)
     try await cache.setValue("a", forKey: 1)
-    try store.setBytes([1], forKey: "of another type", in: "n")
+    try await store.setBytes([1], forKey: "of another type", in: "n")
     try await cache.removeValue(forKey: 1)
     try await cache.removeAll(tagged: "t")
     try await cache.removeAll()
@@ -254,7 +254,7 @@ import Testing
       return keys
     }
     try await cache.setValue("a", forKey: 1)
-    for key in 0..<50 { try store.setBytes([1], forKey: key) }
+    for key in 0..<50 { try await store.setBytes([1], forKey: key) }
     let place = try store.changeCursor()
     try await awaitEventually("the place has advanced") { changes.cursor == place }
     try await cache.setValue("b", forKey: 2)
@@ -329,7 +329,7 @@ import Testing
       return count
     }
     try await awaitEventually("the iteration waits") { store.observerCount == 1 }
-    try other.setBytes([1], forKey: 1)
+    try await other.setBytes([1], forKey: 1)
     try await awaitEventually("it waits again") { store.observerCount == 1 }
     store.close()
     #expect(try await waiting.value <= 1)

@@ -41,25 +41,25 @@ import Testing
       #expect(entry.bytes == bytes && entry.pid == ProcessInfo.processInfo.processIdentifier)
       #expect(!entry.isNegative && entry.key(as: String.self) == nil)
     }
-    try names.setBytes([1, 2, 3], forKey: 1)
-    try names.setBytes([1, 2, 4], forKey: 1)
+    try await names.setBytes([1, 2, 3], forKey: 1)
+    try await names.setBytes([1, 2, 4], forKey: 1)
     try await next(.replaced, 1)
-    #expect(try names.remove(forKey: 1))
+    await #expect(try names.remove(forKey: 1))
     try await next(.removed, 1)
-    try names.setBytes([1, 2, 3], forKey: 2, expires: .after(.seconds(1)))
+    try await names.setBytes([1, 2, 3], forKey: 2, expires: .after(.seconds(1)))
     clock.advance(by: .seconds(1))
     _ = try store.core.removeExpired()
     try await next(.expired, 2)
     // What no process could see any more was not removed by the caller.
-    try names.setBytes([1, 2, 3], forKey: 3, expires: .after(.seconds(1)))
+    try await names.setBytes([1, 2, 3], forKey: 3, expires: .after(.seconds(1)))
     clock.advance(by: .seconds(1))
-    #expect(try !names.remove(forKey: 3))
+    await #expect(try !names.remove(forKey: 3))
     try await next(.expired, 3)
-    try names.setBytes([1, 2, 3], forKey: 4, tags: ["tag"])
+    try await names.setBytes([1, 2, 3], forKey: 4, tags: ["tag"])
     try names.removeAll(tagged: "tag")
-    try names.setBytes([5], forKey: 4)
+    try await names.setBytes([5], forKey: 4)
     try await next(.invalidated, 4, bytes: 64 + 16 + 8 + 3)
-    try names.removeAll()
+    try await names.removeAll()
     try await next(.invalidated, 4, bytes: 64 + 8 + 1)
     store.close()
     #expect(await removals.next() == nil)
@@ -78,7 +78,7 @@ import Testing
     }
     var evicted: Set<Int> = []
     for key in 100..<300 {
-      try store.setBytes([1], forKey: key)
+      try await store.setBytes([1], forKey: key)
       guard case .entry(let entry)? = await removals.next() else {
         Issue.record("no event for key \(key)")
         continue
@@ -118,7 +118,7 @@ import Testing
       isFirst = false
     }
     #expect(events + missed == 5800 && missed > 0)
-    try store.setBytes([1], forKey: 7)
+    try await store.setBytes([1], forKey: 7)
     guard case .entry(let entry)? = await removals.next() else {
       Issue.record("no event after the gap")
       return
@@ -131,7 +131,7 @@ import Testing
       }
     }
     (events, missed) = (0, 0)
-    try store.setBytes([1], forKey: 8)
+    try await store.setBytes([1], forKey: 8)
     while events + missed < 4001 {
       switch await removals.next() {
       case .entry: events += 1
@@ -147,9 +147,9 @@ import Testing
 
   @Test func `Without a subscriber nothing is recorded`() async throws {
     let store = try open()
-    for _ in 0..<3 { try store.setBytes([1], forKey: 1) }
+    for _ in 0..<3 { try await store.setBytes([1], forKey: 1) }
     var removals = store.removals.makeAsyncIterator()
-    try store.setBytes([2], forKey: 1)
+    try await store.setBytes([2], forKey: 1)
     guard case .entry(let entry)? = await removals.next() else {
       Issue.record("no event")
       return
@@ -164,8 +164,8 @@ import Testing
     var removals = store.removals.makeAsyncIterator()
     let keys = ["short", String(repeating: "x", count: 256), String(repeating: "y", count: 40_000)]
     for key in keys {
-      try store.setBytes([UInt8](repeating: 1, count: 100_000), forKey: key)
-      try store.remove(forKey: key)
+      try await store.setBytes([UInt8](repeating: 1, count: 100_000), forKey: key)
+      try await store.remove(forKey: key)
       guard case .entry(let entry)? = await removals.next() else {
         Issue.record("no event")
         return
@@ -182,7 +182,7 @@ import Testing
   @Test func `A failed transaction reports nothing, and a compaction is a gap`() async throws {
     struct Failure: Error {}
     let store = try open()
-    try store.setBytes([1], forKey: 1)
+    try await store.setBytes([1], forKey: 1)
     var removals = store.removals.makeAsyncIterator()
     #expect(throws: Failure.self) {
       try store.core.write { transaction in
@@ -192,7 +192,7 @@ import Testing
     }
     try await store.compact()
     #expect(await removals.next() == .gap(count: nil))
-    try store.setBytes([3], forKey: 1)
+    try await store.setBytes([3], forKey: 1)
     guard case .entry(let entry)? = await removals.next() else {
       Issue.record("no event")
       return

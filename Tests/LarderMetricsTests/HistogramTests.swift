@@ -61,7 +61,7 @@ struct HistogramTests {
     let temporary = try TemporaryStore(options)
     let store = temporary.store
     let before = try store.statistics().commits
-    for key in 0..<20 { try store.setBytes([1], forKey: key) }
+    for key in 0..<20 { try await store.setBytes([1], forKey: key) }
     for key in 0..<7 { _ = try store.bytes(forKey: key) }
     let cache = PersistentCache<String, Int>(storage: store, namespace: "values")
     for _ in 0..<3 { _ = try await cache.value(forKey: "a") { 1 } }
@@ -161,7 +161,7 @@ struct HistogramTests {
     let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(temporary.path)").hasPrefix("opened "))
     for key in 0..<5 { #expect(try peer.ask("set \(key) text") == "ok") }
-    try store.setBytes([1], forKey: 1, in: "own")
+    try await store.setBytes([1], forKey: 1, in: "own")
     #expect(try store.statistics().commits - before == 6)
     let labels = ["store": store.path]
     let first = try HistogramPage(latencies.prometheusText())

@@ -31,7 +31,7 @@ struct MetricsTests {
     async throws
   {
     let store = temporary.store
-    for key in 0..<5 { try store.setBytes([1], forKey: key, in: "n") }
+    for key in 0..<5 { try await store.setBytes([1], forKey: key, in: "n") }
     _ = try store.bytes(forKey: 0, in: "n")
     let metrics = try StoreMetrics(store, factory: factory)
     try metrics.record()
@@ -39,12 +39,12 @@ struct MetricsTests {
     #expect(try total("larder_hits_total", ("tier", "store")) == 0)
 
     let before = try store.statistics()
-    for key in 0..<3 { try store.setBytes([2], forKey: key, in: "n") }
+    for key in 0..<3 { try await store.setBytes([2], forKey: key, in: "n") }
     for key in 0..<9 { _ = try store.bytes(forKey: key, in: "n") }
-    try store.remove(forKey: 4, in: "n")
+    try await store.remove(forKey: 4, in: "n")
     let cache = PersistentCache<String, Int>(storage: store, namespace: "values")
     _ = try await cache.value(forKey: "sum") { 42 }
-    try store.sync()
+    try await store.sync()
     let after = try store.statistics()
     try metrics.record()
     try metrics.record()  // Nothing is counted twice.

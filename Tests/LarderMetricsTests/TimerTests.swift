@@ -26,7 +26,7 @@ import Testing
   @Test func `Each commit and each computation is timed, failed or not`() async throws {
     let temporary = try TemporaryStore(options())
     let store = temporary.store
-    for key in 0..<5 { try store.setBytes([1], forKey: key) }
+    for key in 0..<5 { try await store.setBytes([1], forKey: key) }
     #expect(try times("larder_commit_duration", store).count == 5)
     #expect(try times("larder_commit_duration", store).allSatisfy { $0 > 0 })
     #expect(throws: CancellationError.self) { try store.write { _ in throw CancellationError() } }
@@ -50,7 +50,8 @@ import Testing
     #expect(first >= 1)
     try temporary.store.setBytes([2], forKey: 1)
     try temporary.store.sync()
-    #expect(try times("larder_sync_duration", temporary.store).count == first + 1)
+    // The store's thread syncs as well, a second after the first commit.
+    #expect(try times("larder_sync_duration", temporary.store).count > first)
   }
 
   @Test func `A wait is timed with its kind, and belongs to no other timer`() async throws {

@@ -46,7 +46,7 @@ extension Processes {
       for peer in peers { peer.kill() }
       for peer in peers { _ = try peer.wait() }
     }
-    try store.setBytes([1], forKey: "end")
+    try await store.setBytes([1], forKey: "end")
     let (keys, gaps, _) = try await listening.value
     let all = try await PersistentCache<String, String>(storage: store).keys()
     let stored = Set(all).subtracting(["end"])

@@ -136,7 +136,12 @@ extension Processes {
     var stalls = 0
     for round in 0..<40 {
       try peer.send("churn 1000 50")
-      for key in 0..<(5 + round) { try ground.numbers.setValue("mine", forKey: key) }
+      for key in 0..<(5 + round) {
+        // On a busy machine the peer may be off the processor for as long.
+        do { try ground.numbers.setValue("mine", forKey: key) } catch let error as StoreError {
+          #expect(error.code == .writerStalled)
+        }
+      }
       try peer.stop()
       for key in 0..<3 {
         let start = clock.now
@@ -182,7 +187,10 @@ extension Processes {
     try await awaitEventually("the value could not be stored") { failures.value > 0 }
     holder.continue()
     try holder.order("go")
-    #expect(try await ground.numbers.value(forKey: 1) { "later" } == "later")
+    // The error is reported a moment before the computation has ended.
+    try await awaitEventually("a value is computed again") {
+      try await ground.numbers.value(forKey: 1) { "later" } == "later"
+    }
     #expect(ground.numbers[1] == "later")
     try holder.dismiss()
   }
@@ -203,7 +211,7 @@ extension Processes {
     end.step()
     writer.join()
     // It is stored when the writer continues, and then every process reads it.
-    try store.sync()
+    try await store.sync()
     let peer = try ground.peer()
     #expect(try peer.ask("get 1") == "value computed")
     #expect(try await ground.numbers.value(forKey: 2) { "second" } == "second")

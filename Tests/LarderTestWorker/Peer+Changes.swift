@@ -29,7 +29,7 @@ extension Peer {
         let number = try counters.increment(forKey: String(words[0]))
         log.end(entry, old: number - 1)
       }
-    case "exchange": try exchange(store, HistoryLog(directory: String(words[0]), capacity: 1 << 14))
+    case "exchange": try exchange(store, HistoryLog(directory: String(words[0]), capacity: 1 << 17))
     case "claim":
       let tokens = PersistentCache<Int, Int>(storage: store, namespace: "tokens")
       let taken = try (number(words[0])..<number(words[1])).filter {

@@ -28,7 +28,8 @@ struct ForkStorm: Sendable {
   private let erasing: ObjectStore
 
   /// A child does not encode it: the store's error comes first.
-  private struct Unencodable: Encodable {
+  private struct Unencodable: Codable, Sendable {
+    static let key = DefaultsKey("unencodable", default: Unencodable())
     func encode(to encoder: any Encoder) throws {
       throw EncodingError.invalidValue(self, .init(codingPath: [], debugDescription: ""))
     }
@@ -174,6 +175,7 @@ struct ForkStorm: Sendable {
         { _ = try objects.schemaDescription(of: PersonV1.self) },
         { _ = try ObjectStore(store).object(PersonV1.self, id: 1) },
         { try defaults.encode(Unencodable(), forKey: "name") },
+        { try defaults.set(Unencodable(), for: Unencodable.key) },
         { try erasing.save(PersonV1(id: 3, name: "c", age: "3")) },
       ].map { (use: () throws -> Void) in ForkedChild.code(of: use) }
     return codes

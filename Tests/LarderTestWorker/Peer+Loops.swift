@@ -89,7 +89,7 @@ extension Peer {
     case "refresh": return try refresh(words)
     case "batch": return try batch(words)
     case "announce":
-      for number in 0... { try texts.setValue("x", forKey: "\(words[0]):\(number)") }
+      for number in 0..<5000 { try texts.setValue("x", forKey: "\(words[0]):\(number)") }
       return "over"
     case "starve": return try starve(number(words[0]), String(words[1]))
     case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "acquire",

@@ -22,7 +22,7 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   overwrite K                -> ack N for each value N, from 0, of the key that is committed, for ever
+//   overwrite K                -> ack N for each value N, from 0 to 999, of the key that is committed
 //   and those of `Peer+Loops.swift`, `Peer+StoreState.swift`, `Peer+DiskPressure.swift`,
 //   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`, `Peer+Attack.swift`,
 //   `Peer+Locks.swift`, `Peer+Deques.swift`
@@ -139,7 +139,7 @@ final class Peer {
       return nil
     case "overwrite":
       let key = try number(rest)
-      for value in 0... {
+      for value in 0..<1000 {
         try numbers.setValue("\(value)", forKey: key)
         ParentProcess.send("ack \(value)")
       }
@@ -182,6 +182,7 @@ final class Peer {
         options.idleSyncDelay = nil
       case "idle": options.idleSyncDelay = .milliseconds(value)
       case "unmapped": options.usesWriteMap = false
+      case "sweeps": options.sweepsWhenIdle = value != 0
       case "clock":
         clock.set(to: Int64(value))
         options.clock = StoreClock { [clock] in clock.now }

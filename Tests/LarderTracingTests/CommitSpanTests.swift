@@ -46,7 +46,7 @@ struct CommitSpanTests {
   @Test func `A commit without changes and one that fails have these outcomes`() async throws {
     struct Failure: Error {}
     let traced = try TracedStore()
-    try traced.store.setBytes([1], forKey: "a")
+    try await traced.store.setBytes([1], forKey: "a")
     let isRemoved = try await traced.tracer.request { _ in
       try traced.store.remove(forKey: "none")
     }

@@ -220,7 +220,7 @@ struct ComputationSpanTests {
     try await withTracer(tracer) {
       let cache = PersistentCache<String, Int>(storage: plain.store)
       _ = try await cache.value(forKey: "a") { 7 }
-      try plain.store.setBytes([1], forKey: "b")
+      try await plain.store.setBytes([1], forKey: "b")
     }
     #expect(tracer.memory.finishedSpans.isEmpty && tracer.memory.activeSpans.isEmpty)
 

@@ -273,7 +273,10 @@ extension StoreTransaction {
     guard let item = try soundItem(of: key, hash: hash, in: space), !item.header.isAbsent,
       try isVisible(item.header, at: item.offset, hash: hash)
     else { return .absent }
-    return EntryVersion(commitVersion: item.header.commitVersion)
+    guard let payload = try payload(of: item, hash: hash) else {
+      throw StoreError.unreadable("it is damaged", in: space.name)
+    }
+    return EntryVersion(commitVersion: item.header.commitVersion, payload: payload)
   }
 
   /// Returns the entry of a key, visible or not.

@@ -182,25 +182,6 @@ public final class SharedStore: Sendable {
     try core.clear(NamespaceHandle(name: namespace))
   }
 
-  /// Removes every entry of every namespace, for every process, without blocking a thread of
-  /// Swift's pool.
-  ///
-  /// - Throws: ``StoreError``.
-  /// - Complexity: O(*n*) in the entries of the store.
-  public func removeAll() async throws {
-    try await BackgroundExecutor.shared.run { try self.removeAll() }
-  }
-
-  /// Removes every entry of a namespace, for every process, without blocking a thread of Swift's
-  /// pool.
-  ///
-  /// - Parameter namespace: The name of the namespace, at most 400 bytes of UTF-8.
-  /// - Throws: ``StoreError``.
-  /// - Complexity: O(*n*) in the entries of the store.
-  public func removeAll(in namespace: String) async throws {
-    try await BackgroundExecutor.shared.run { try self.removeAll(in: namespace) }
-  }
-
   /// Removes expired entries. They are invisible already; the removal frees their space.
   ///
   /// - Returns: The number of removed entries.
@@ -274,16 +255,6 @@ public final class SharedStore: Sendable {
   ///   copy. Then nothing has changed.
   /// - Complexity: Reads and writes all stored data.
   public func compact() throws { try openCore("compact").compact() }
-
-  /// Copies the stored data into new files without free pages, without blocking a thread of Swift's
-  /// pool; see the synchronous method.
-  ///
-  /// - Throws: ``StoreError``; ``StoreError/Code/storageFull`` if the disk has no space for the
-  ///   copy. Then nothing has changed.
-  /// - Complexity: Reads and writes all stored data.
-  public func compact() async throws {
-    try await BackgroundExecutor.shared.run { try self.compact() }
-  }
 
   // MARK: Inspection
 

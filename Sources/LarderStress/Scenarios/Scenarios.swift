@@ -59,7 +59,7 @@ enum Scenarios {
   /// A reader whose snapshot is two commit versions older than an active writer takes another.
   static func renew(_ path: String) async throws {
     let store = try SharedStore(at: path)
-    try store.setBytes([1], forKey: 1)
+    try await store.setBytes([1], forKey: 1)
     let generation = try store.core.generation()
     let commitVersion = try generation.withSnapshot { $0.commitVersion }
     generation.table.announceWriter(commitVersion: commitVersion + 2)
@@ -94,7 +94,7 @@ enum Scenarios {
     second["k"] = 2
     go.finish()
     holder.join()
-    try store.sync()
+    try await store.sync()
     let seen = first["k"]
     store.close()
     try require(seen == 2, "the first of two writes of one transaction was served: \(seen ?? 0)")
@@ -107,9 +107,9 @@ enum Scenarios {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
     // Labels of the first generation well above those the second will have.
-    for index in 0..<2000 { try store.setBytes([1], forKey: index, in: "advance") }
+    for index in 0..<2000 { try await store.setBytes([1], forKey: index, in: "advance") }
     for key in 0..<200 { cache[key] = 1 }
-    try store.sync()
+    try await store.sync()
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     let old = try store.core.generation()
     let oldVersion = try old.withSnapshot { $0.commitVersion }
@@ -122,7 +122,7 @@ enum Scenarios {
       "the new generation's floor \(new.table.floor) is not above the old label \(oldVersion)")
     // Another value brings the new generation's table into the tier.
     cache[1_000_000] = 5
-    try store.sync()
+    try await store.sync()
     _ = cache[1_000_000]
     _ = cache[1_000_000]
     let peer = try start("write-200", path)
@@ -138,7 +138,7 @@ enum Scenarios {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
     for key in 0..<200 { cache[key] = 1 }
-    try store.sync()
+    try await store.sync()
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     // The peer condemns, moves, and has new values acknowledged.
     let peer = try start("condemn-write-200", path)
@@ -226,9 +226,9 @@ enum Scenarios {
   static func budget(_ path: String) async throws {
     let store = try SharedStore(at: path, .init(budget: .bytes(10_000)))
     // 64 bytes, a key of 8, a value of 28: a hundred a piece; then one byte too many.
-    for key in 0..<100 { try store.setBytes([UInt8](repeating: 1, count: 28), forKey: key) }
+    for key in 0..<100 { try await store.setBytes([UInt8](repeating: 1, count: 28), forKey: key) }
     let full = try store.statistics()
-    try store.setBytes([UInt8](repeating: 1, count: 29), forKey: 5)
+    try await store.setBytes([UInt8](repeating: 1, count: 29), forKey: 5)
     let over = try store.statistics()
     let findings = try store.verify()
     store.close()
