@@ -73,8 +73,8 @@ extension Environment {
       try FileSystem.names(in: directory)
     }
     guard names.isEmpty, !directory.isEmpty else { throw LMDBError.system(17, during: operation) }
-    let unfinished = "\(directory).unfinished-\(ProcessIdentity.pid)"
-    FileSystem.removeTree(unfinished)
+    // Another thread, or a process of another PID namespace, may copy to the same place.
+    let unfinished = "\(directory).unfinished-\(String(UInt64.random(in: 0 ... .max), radix: 16))"
     do throws(LMDBError) {
       try convertingSystemErrors { () throws(SystemError) in
         try FileSystem.makeDirectories(unfinished)

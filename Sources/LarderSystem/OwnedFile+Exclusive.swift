@@ -24,20 +24,30 @@ extension OwnedFile {
   /// namespace. For errors, after a wait: the whole list of the system's locks is read.
   package var lockHolder: Int32? {
     guard
-      let inode = try? status.inode,
+      let identity = try? status.identity,
       let locks = try? OwnedFile(path: "/proc/locks", writable: false),
       let bytes = try? locks.read(count: 1 << 20, at: 0)
     else { return nil }
     // "1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF". The device is that of the file system,
-    // which on btrfs differs from the device of `stat`.
+    // which on btrfs differs from the device of `stat`: then the inode alone decides.
+    let device = identity.device
+    let (major, minor) = (
+      device >> 8 & 0xFFF | device >> 32 & ~0xFFF, device & 0xFF | device >> 12 & ~0xFF
+    )
+    func hex(_ number: UInt64) -> String {
+      number < 16 ? "0" + String(number, radix: 16) : String(number, radix: 16)
+    }
+    let place = "\(hex(major)):\(hex(minor)):\(identity.inode)"
+    var other: Int32?
     for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
       let words = line.split(separator: " ")
-      guard words.count == 8, words[1] == "FLOCK", words[5].hasSuffix(":\(inode)"),
+      guard words.count == 8, words[1] == "FLOCK", words[5].hasSuffix(":\(identity.inode)"),
         let pid = Int32(words[4]), pid > 0
       else { continue }
-      return pid
+      if words[5] == place { return pid }
+      other = other ?? pid
     }
-    return nil
+    return other
   }
 }
 

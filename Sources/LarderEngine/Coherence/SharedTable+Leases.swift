@@ -197,7 +197,10 @@ extension SharedTable {
 
   /// Returns the process slot of the process that computes a key with `hash`, or `nil` if no
   /// process holds a lease for it.
-  package func leaseHolder(hash: UInt64) -> Int? {
+  ///
+  /// - Parameter isPresent: Whether the process in a slot lives. The lease of one that was killed stays
+  ///   until the next opening.
+  package func leaseHolder(hash: UInt64, isPresent: (Int) -> Bool) -> Int? {
     for number in 0..<Self.mapWords {
       var used = unsafe map(number).pointee.load(ordering: .sequentiallyConsistent)
       while used != 0 {
@@ -205,9 +208,11 @@ extension SharedTable {
         used &= used - 1
         let state = unsafe word(offset).pointee.load(ordering: .acquiring)
         guard Self.phase(state) == Self.active || Self.phase(state) == Self.cancelled,
-          unsafe word(offset + SharedTableLayout.leaseHash).pointee.load(ordering: .relaxed) == hash
+          unsafe word(offset + SharedTableLayout.leaseHash).pointee.load(ordering: .relaxed)
+            == hash,
+          case let process = Int(Self.owner(state)) - 1, isPresent(process)
         else { continue }
-        return Int(Self.owner(state)) - 1
+        return process
       }
     }
     return nil

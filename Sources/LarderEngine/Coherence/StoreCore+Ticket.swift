@@ -89,7 +89,15 @@ extension StoreCore {
 
   /// Returns the process that other writers wait for: another one that is between begin and commit,
   /// otherwise this one.
+  ///
+  /// The holder of LMDB's lock comes first: the holder of the ticket may wait for it, if it is that of a
+  /// program without tickets.
   func writer(in generation: Generation) -> Int32 {
+    if let pid = generation.environment.writerThread.flatMap(ProcessIdentity.process(ofThread:)),
+      pid != ProcessIdentity.pid
+    {
+      return pid
+    }
     if let holder = generation.table.ticketHolder, holder != generation.process,
       holder < generation.table.shape.processSlots, let pid = generation.table.pid(process: holder)
     {

@@ -113,7 +113,9 @@ extension StoreCore {
   /// Returns the pid of the process that computes a key now, or `nil` if it is not known.
   package func computingProcess(_ key: EncodedKey, in space: NamespaceHandle) -> Int32? {
     guard let generation = try? generation() else { return nil }
-    let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation))
+    let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation)) {
+      $0 == generation.process || generation.isPresent(process: $0)
+    }
     guard let holder, (0..<generation.table.shape.processSlots).contains(holder) else { return nil }
     return generation.table.pid(process: holder)
   }

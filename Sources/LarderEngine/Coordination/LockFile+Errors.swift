@@ -38,16 +38,18 @@ extension LockFile {
   ///   - isListed: Whether the call has a request in the list of the name. If not, it waited for the
   ///     process that changes the list, and not for a holder.
   func timedOut(_ call: LockCall, slot: Int?, isListed: Bool) -> StoreError {
-    let ticket = slot.map { Layout.slot($0) + Layout.slotTicket } ?? Layout.allocation
-    let changer = words.ticket(at: ticket).holder.flatMap { self.process(number: $0) }
     let holder = slot.flatMap { self.holder(of: $0) }
+    let changer = isListed && holder != nil ? nil : self.changer(of: slot, isListed)
+    let process = changer ?? holder
     let cause: String
-    let process = isListed ? holder ?? changer : changer ?? holder
     if let process {
-      let action = process == holder ? "holds it" : "changes the list of its callers"
-      cause =
+      let isOwn =
         process.pid == ProcessIdentity.pid && process.startTime == ProcessIdentity.startTime
-        ? "\(process), which is this one, \(action). Keep the closures that hold it short."
+      let action = changer == nil ? "holds it" : "changes the list of its callers"
+      let advice = changer == nil ? "Keep the closures that hold it short." : "Try again."
+      cause =
+        isOwn
+        ? "\(process), which is this one, \(action). \(advice)"
         : "\(process) \(action). If that is stopped, resume it (kill -CONT \(process.pid)) or end it."
     } else if call.key.kind.isPaced {
       cause = "The rate permits no more calls now. Use a longer timeout, or a higher rate."
@@ -65,11 +67,24 @@ extension LockFile {
     ).caused(by: process)
   }
 
-  /// Returns the process of the first request that holds something in a slot. Needs no ticket.
+  /// Returns the process that changes the list of a slot, or that allocates one.
+  ///
+  /// - Parameter isListed: Whether the caller has waited for something else: a process that is done with
+  ///   the list in a moment was not waited for.
+  private func changer(of slot: Int?, _ isListed: Bool) -> LockProcess? {
+    if isListed, let slot, enterSoon(slot) {
+      leave(slot)
+      return nil
+    }
+    let ticket = slot.map { Layout.slot($0) + Layout.slotTicket } ?? Layout.allocation
+    return words.ticket(at: ticket).holder.flatMap { process(number: $0) }
+  }
+
+  /// Returns the living process of the first request that holds something in a slot. Needs no ticket.
   func holder(of slot: Int) -> LockProcess? {
     for request in list(slot) ?? [] {
       let state = state(request).state
-      guard state == .held || state == .granted else { continue }
+      guard state == .held || state == .granted, isAlive(owner(of: request)) else { continue }
       return process(number: Self.ownerNumber(owner(of: request)))
     }
     return nil

@@ -268,7 +268,9 @@ extension LockFile {
       }
       previous = request
       let granted = words.load(Layout.request(request) + Layout.requestGranted)
-      if state(request).state == .granted, now > granted, now - granted > Self.confirmNanoseconds,
+      // The caller's own process runs: the thread that confirms may be this one.
+      if owner != self.owner, state(request).state == .granted, now > granted,
+        now - granted > Self.confirmNanoseconds,
         exchange(request, id(request), .granted, .waiting)
       {
         words.store(.max, at: Layout.request(request) + Layout.requestGranted)

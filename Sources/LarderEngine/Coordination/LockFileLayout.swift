@@ -38,8 +38,8 @@ internal import LarderSystem
 //      which it needs no ticket: so releasing and cancelling never wait. It then sets "changed", and
 //      settles the slot if the ticket is free; otherwise the process with the ticket does.
 //   3  Requests are granted in the order of their ids: nothing overtakes a request that waits. A
-//      waiter that does not confirm within 20 ms is stopped, or the machine is overloaded: it is
-//      passed over until it runs again, and keeps its place.
+//      waiter of another process that does not confirm within 20 ms is stopped, or the machine is
+//      overloaded: it is passed over until it runs again, and keeps its place.
 //   4  Each owner slot belongs to the process that has the lock of its byte (`ownerByte`), which the
 //      kernel releases when the process ends. A waiter checks the holders every 10 ms and removes the
 //      requests of processes that have ended. No pid is compared.

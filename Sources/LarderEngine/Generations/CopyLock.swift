@@ -13,12 +13,17 @@ struct CopyLock: ~Copyable {
   static let suffix = ".copy"
   private let file: OwnedFile
 
-  /// Acquires the lock without waiting.
+  /// Acquires the lock. An opener, which looks whether it is held, has it for a moment.
   ///
   /// - Throws: ``StoreError/Code/inUse`` if another process writes a copy, naming it.
   static func acquire(_ directory: StoreDirectory) throws -> CopyLock {
     let file = try open(directory)
-    guard try file.tryExclusiveLock() else {
+    let end = Clocks.monotonicNanoseconds() + 50_000_000
+    while !(try file.tryExclusiveLock()) {
+      if Clocks.monotonicNanoseconds() < end {
+        Event().wait(nanoseconds: 1_000_000)
+        continue
+      }
       let holder = file.lockHolder
       throw StoreError(
         .inUse, during: "compact", path: directory.path,

@@ -184,7 +184,7 @@ package final class StoreMonitors: Sendable {
     var failure: (any Error)?
     if case .failure(let error) = result { failure = error }
     let report = WaitReport(
-      wait: MonitoredWait(.writer, holder: holder),
+      wait: MonitoredWait(.writer, holder: (failure as? StoreError)?.pid ?? holder),
       time: OperationTime(start: start, end: Clocks.monotonicNanoseconds()), error: failure)
     running.withLock { running in
       running?.isWaiting = false
