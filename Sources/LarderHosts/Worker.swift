@@ -28,6 +28,7 @@ struct Worker: AsyncParsableCommand {
   @Option(help: "The tasks that work at the same time.") var tasks = 4
   @Option(help: "The longest staleness in milliseconds.") var staleness = 1000
   @Option(help: "The time limit of a command in milliseconds.") var timeout = 500
+  @Option(help: "The replicas that have a write before it is acknowledged.") var replicas = 0
   @Option(help: "The time in seconds.") var seconds = 2.0
   @Option(help: "larder, or redis for the server alone.") var mode = Mode.larder
   @Flag(help: "Missing values are computed.") var computes = false
@@ -93,6 +94,7 @@ final class WorkerRun: Sendable {
     zipf = ZipfNumbers(count: options.keys)
     var configuration = try RedisConfiguration(url: options.url)
     configuration.timeout = .milliseconds(options.timeout)
+    configuration.connectTimeout = max(configuration.connectTimeout, configuration.timeout)
     client = RedisClient(configuration)
     guard options.mode == .larder else {
       (store, link, cache) = (nil, nil, nil)
@@ -104,6 +106,7 @@ final class WorkerRun: Sendable {
       storage: store, namespace: "pages", remote: link,
       remoteOptions: RemoteOptions(
         maxStaleness: .milliseconds(options.staleness), onLoss: .fail,
+        acknowledgement: options.replicas > 0 ? .replicas(options.replicas) : .primary,
         claimTime: .seconds(2)))
     (self.store, self.link) = (store, link)
   }

@@ -35,6 +35,15 @@ public enum TestFiles {
     if unsafe chmod(path, mode_t(mode)) != 0 { throw POSIX.failure("chmod") }
   }
 
+  /// Returns where a symbolic link leads, or `nil` if there is none.
+  package static func target(ofLink path: String) -> String? {
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    let count = unsafe bytes.withUnsafeMutableBytes {
+      unsafe readlink(path, $0.baseAddress!, $0.count)
+    }
+    return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
+  }
+
   /// Returns the contents of a file.
   public static func contents(of path: String) throws(SystemCallError) -> [UInt8] {
     let descriptor = try POSIX.open(path, O_RDONLY)

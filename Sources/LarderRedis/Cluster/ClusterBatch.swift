@@ -25,6 +25,8 @@ struct ClusterBatch {
   private var redirections: [Int: Redirection] = [:]
   /// The replies that name another server, of commands without another reply.
   private var refusals: [Int: RedisValue] = [:]
+  private var attempts = 0
+  /// The attempts that were not a wait for a change of the cluster, which the caller's limit ends.
   private var rounds = 0
   /// Whether a command has to wait until the cluster has changed.
   private var isBlocked = false
@@ -48,7 +50,7 @@ struct ClusterBatch {
   var pause: Duration? {
     guard mayRepeat else { return nil }
     return isBlocked || rounds > 3
-      ? .milliseconds(Int.random(in: 10...20) << min(rounds, 5)) : .zero
+      ? .milliseconds(Int.random(in: 10...20) << min(attempts, 5)) : .zero
   }
 
   /// The replies; those of commands that were not sent again are errors.
@@ -56,7 +58,8 @@ struct ClusterBatch {
 
   /// Returns the commands that have to be sent, by server.
   mutating func groups(by map: ClusterMap, _ cluster: RedisCluster) throws -> [Group] {
-    rounds += 1
+    attempts += 1
+    if !isBlocked { rounds += 1 }
     isBlocked = false
     var groups: [Group] = []
     for index in keyed where redirections[index] != nil || isAgain(index) {

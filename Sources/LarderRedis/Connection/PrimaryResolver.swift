@@ -68,7 +68,8 @@ struct PrimaryResolver: Sendable {
         do {
           return try await connect(by: sentinels[index], within: left, onPush)
         } catch let error as RedisError {
-          failures[index] = error
+          // A loss does not replace the answer of an earlier attempt.
+          if !error.isLoss || failures[index]?.isLoss != false { failures[index] = error }
         }
       }
       let pause = Duration.milliseconds(Int.random(in: 50...100))

@@ -63,6 +63,8 @@ struct StormRound {
         if let status = crew[index].child.exitStatus {
           found += finalOutput(of: crew[index].child, index, status, &totals)
           crew[index] = try start(index, path, &random)
+          // The beat is that of its predecessor until it has opened the store.
+          board[.workers, index, .issued] = now
         } else if !crew[index].isStopped, lastBeat(index, board) != 0,
           now > lastBeat(index, board) &+ StormRound.patience
         {
