@@ -30,7 +30,7 @@ import Testing
   @Test func `The token of a write contains writes that were not committed yet`() async throws {
     for number in 0..<100 {
       cache["a"] = number
-      let token = try store.commitToken()
+      let token = try await store.commitToken()
       let travelled = try #require(CommitToken(token.description))
       #expect(travelled == token)
       #expect(try await cache.value(forKey: "a", atLeast: travelled, timeout: .zero) == number)
@@ -81,12 +81,15 @@ import Testing
   @Test func `A durable token is on the disk, and a cache has none`() throws {
     let relaxed = try SharedStore(
       at: directory.path + "/relaxed", .init(durability: .relaxed, syncInterval: .seconds(3600)))
+    // The checkpoint thread syncs the first commit, with which the log begins, at once.
+    try relaxed.setBytes([0], forKey: "a")
+    try relaxed.sync()
     try relaxed.setBytes([1], forKey: "a")
     let token = try relaxed.commitToken()
     let generation = try relaxed.core.generation()
-    #expect(generation.table.checkpointVersion < token.commitVersion)
+    #expect(generation.table.durableVersion < token.commitVersion)
     try relaxed.waitUntilDurable(token)
-    #expect(generation.table.checkpointVersion >= token.commitVersion)
+    #expect(generation.table.durableVersion >= token.commitVersion)
     let durable = try SharedStore(at: directory.path + "/durable", .init(durability: .durable))
     try durable.setBytes([1], forKey: "a")
     try durable.waitUntilDurable(durable.commitToken())

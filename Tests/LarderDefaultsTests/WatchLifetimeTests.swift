@@ -37,8 +37,8 @@ private final class Token: Sendable {
   deinit { Token.count.wrappingSubtract(1, ordering: .relaxed) }
 }
 
-/// The state that released watchers leave.
-@Suite(.timeLimit(.minutes(15)))
+/// The state that released watchers leave. One at a time: all tokens have one count.
+@Suite(.serialized, .timeLimit(.minutes(15)))
 struct WatchLifetimeTests {
   @Test func `A source that never changes does not keep the watches of released objects`() {
     let station = Station()

@@ -7,7 +7,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct RemoteRecordTests {
   private let ground: TemporaryDirectory
   private let store: SharedStore
@@ -70,8 +70,9 @@ struct RemoteRecordTests {
   @Test func `A record that was never confirmed is taken ten minutes after it was first used`()
     throws
   {
+    let start = wall
     _ = try fill()
-    #expect(try table.remoteRecord(names[8], at: wall + 599_000) == nil)
+    #expect(try table.remoteRecord(names[8], at: start + 599_000) == nil)
     let isUpLongEnough = Clocks.monotonicNanoseconds() > 600_000_000_000
     #expect((try table.remoteRecord(names[8], at: wall + 601_000) != nil) == isUpLongEnough)
   }

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -31,6 +32,9 @@ import Testing
       hashes.filter { hashPrefix($0) < threshold }.map { Sample(hash: $0, kind: .put).hash })
   }
 
+  /// A minute from now, so that the ticks of the store's thread do not end the sampling.
+  private static var end: UInt64 { Clocks.monotonicNanoseconds() / 1_000_000 + 60_000 }
+
   private func take() -> (samples: [Sample], isLost: Bool) {
     var samples: [Sample] = []
     let isLost = table.takeSamples(into: &samples)
@@ -41,8 +45,8 @@ import Testing
     for key in 0..<200 { try store.setBytes([1], forKey: key) }
     let cache = PersistentCache<Int, Int>(storage: store, namespace: "cache")
     for key in 0..<200 { try cache.setValue(key, forKey: key) }
-    #expect(table.claimSampling(milliseconds: 1000, until: 2000))
-    table.renewSampling(threshold: Self.half, until: 2000)
+    #expect(table.claimSampling(milliseconds: 1000, until: Self.end))
+    table.renewSampling(threshold: Self.half, until: Self.end)
     let expected = try sampled(0..<200, below: Self.half)
     #expect((60...140).contains(expected.count), "\(expected.count)")
 
@@ -97,8 +101,8 @@ import Testing
 
   @Test func `A full ring ends sampling until the collector has emptied it`() throws {
     try store.setBytes([1], forKey: 1)
-    #expect(table.claimSampling(milliseconds: 1000, until: 2000))
-    table.renewSampling(threshold: .max, until: 2000)
+    #expect(table.claimSampling(milliseconds: 1000, until: Self.end))
+    table.renewSampling(threshold: .max, until: Self.end)
     let slots = table.shape.sampleSlots
     for _ in 0..<slots { _ = try store.bytes(forKey: 1) }
     #expect(table.sampleThreshold == .max)
@@ -106,7 +110,7 @@ import Testing
     #expect(table.sampleThreshold == 0)
     let (samples, isLost) = take()
     #expect(samples.count == slots && isLost)
-    table.renewSampling(threshold: .max, until: 2000)
+    table.renewSampling(threshold: .max, until: Self.end)
     _ = try store.bytes(forKey: 1)
     #expect(take().samples.count == 1 && !take().isLost)
   }

@@ -161,7 +161,7 @@ struct StructuralDamageTests {
     await #expect(processExitsWith: .success) {
       [directory = directory as String, seed = seed as UInt64] in
       // A hang is a signal, too.
-      alarm(240)
+      alarm(800)
       exit(try Survivor.outlives(directory: directory, seed: seed) ? 0 : 1)
     }
     let log = (try? String(contentsOfFile: directory + "/log", encoding: .utf8)) ?? ""

@@ -140,6 +140,9 @@ private final class BuildGate: Sendable {
     let ground = try StoreFixture(gate.options)
     try await ground.store.save(Self.plain(0..<1500))
     let store = ground.store
+    // A query starts the build, which has noted its index once it waits for the gate.
+    _ = try await store.objects(IndexedBook.self).where(\.title == "t3").count()
+    try gate.waitForStep()
     let error = await #expect(throws: ObjectError.self) {
       try await store.prepare(IndexedBook.self, within: .milliseconds(50))
     }

@@ -36,7 +36,8 @@ private struct CountedPart: Storable, Equatable {
 }
 
 /// Objects that show others: their observers see these changes.
-@Suite(.timeLimit(.minutes(15))) struct ChildObservationTests {
+// One at a time: some count how often a type is decoded.
+@Suite(.serialized, .timeLimit(.minutes(15))) struct ChildObservationTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 

@@ -29,6 +29,7 @@ extension Processes {
         while try store.statistics().evictions < 3000 {
           most = max(most, try store.statistics().bytes)
         }
+        most = max(most, try store.statistics().bytes)
         return most
       }
     }

@@ -13,6 +13,16 @@ extension StoreFixture {
     TestFiles.names(in: store.core.directory.root).filter { $0.hasSuffix(".copy") }
   }
 
+  /// Whether no process opens, closes or replaces the store.
+  private var isGateFree: Bool {
+    get throws {
+      let gate = try OwnedFile(path: store.core.directory.gate, creation: .createIfMissing)
+      guard try gate.tryExclusiveLock() else { return false }
+      gate.unlock()
+      return true
+    }
+  }
+
   /// Stops a peer inside the copy of a compaction.
   ///
   /// - Returns: The peer; `nil` if the copy was complete before the signal came, each time.
@@ -24,7 +34,9 @@ extension StoreFixture {
       let before = try store.statistics().generation
       while copies.isEmpty, Clocks.monotonicNanoseconds() < deadline {}
       try copier.stop()
-      if !copies.isEmpty, try store.statistics().generation == before { return copier }
+      if !copies.isEmpty, try store.statistics().generation == before, try isGateFree {
+        return copier
+      }
       copier.continue()
       try copier.expect("ok")
       try copier.dismiss()

@@ -143,16 +143,17 @@ extension Processes {
     #expect(try peers[0].ask("claimfirst jobs 3600000") == "claimed a 1")
     #expect(try peers[1].ask("claimfirst jobs 3600000") == "claimed b 1")
     try peers[1].stop()
-    let waiting = Task { try await deque.claim(lease: .seconds(60), timeout: .seconds(600)) }
+    let waiting = Task { try await deque.claim(lease: .seconds(3600), timeout: .seconds(600)) }
     try await awaitEventually("the task waits") { ground.store.observerCount > 0 }
     peers[0].kill()
     _ = try peers[0].wait()
     let claim = try #require(try await waiting.value)
     #expect(claim.element == "a" && claim.attempt == 2)
-    #expect(try await deque.claim(lease: .seconds(60)) == nil, "the stopped process has the other")
+    #expect(
+      try await deque.claim(lease: .seconds(3600)) == nil, "the stopped process has the other")
     peers[1].kill()
     _ = try peers[1].wait()
-    #expect(try await deque.claim(lease: .seconds(60), timeout: .seconds(600))?.element == "b")
+    #expect(try await deque.claim(lease: .seconds(3600), timeout: .seconds(600))?.element == "b")
     #expect(try await claim.complete())
   }
 

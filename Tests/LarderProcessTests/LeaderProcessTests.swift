@@ -21,8 +21,22 @@ extension Processes {
         return (status?.holders.count ?? 0) + (status?.waiters.count ?? 0) == index + 1
       }
     }
-    for peer in peers {
-      let words = try peer.nextLine().split(separator: " ")
+    // The first leads; then one that does not confirm its turn at once is passed over.
+    var left = peers
+    while !left.isEmpty {
+      var lines: [(peer: ChildProcess, line: String)] = []
+      try await awaitEventually("one leads") {
+        for peer in left {
+          if let line = try? peer.nextLine(deadline: .milliseconds(5)) {
+            lines.append((peer, line))
+          }
+        }
+        return !lines.isEmpty
+      }
+      #expect(lines.count == 1)
+      let (peer, line) = lines[0]
+      left.removeAll { $0 === peer }
+      let words = line.split(separator: " ")
       #expect(words.first == "leading")
       let term = try #require(words.last.flatMap { UInt64($0) })
       #expect(term > last)

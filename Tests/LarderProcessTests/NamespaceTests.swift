@@ -99,6 +99,8 @@ extension Processes {
       } else {
         container.first.kill()
         _ = try container.first.wait()
+        // The worker in the container ends after it, and holds its output until then.
+        _ = try container.first.remainingLines()
       }
     }
     #expect(ground.numbers[1] == "ours")

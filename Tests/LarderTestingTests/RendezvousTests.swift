@@ -20,7 +20,8 @@ struct RendezvousTests {
   }
 
   @Test func `No process passes the barrier before all have arrived`() throws {
-    let first = try shell("echo ready; read word; echo \"$word\"")
+    let first = try shell("printf 'up\\nready\\n'; read word; echo \"$word\"")
+    try first.expect("up")
     let second = try shell("read now; echo ready; read word; echo \"$word\"")
     var error = #expect(throws: ChildProcessError.self) {
       try ProcessBarrier.release([first, second], deadline: .milliseconds(100))

@@ -162,7 +162,7 @@ check_shutdown() {
   fetch /reports/last -v >"$work/last" 2>"$work/progress" &
   request=$!
   eventually 10 grep -q '^> GET' "$work/progress" || wrong "the last request was not sent"
-  sleep 0.3
+  sleep 0.6
   kill -TERM "$service"
   wait "$request" || wrong "the last request fails: $(cat "$work/progress")"
   equal "a request during the shutdown" "$(sed 's/.*"name":"\([a-z]*\)".*/\1/' "$work/last")" last
