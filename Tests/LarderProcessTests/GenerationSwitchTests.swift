@@ -21,7 +21,8 @@ extension Processes {
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `Threads that need new files wait for a stopped process together, and name it`() throws {
-    let ground = try StoreFixture(StoreOptions(openTimeout: .seconds(1)))
+    let ground = try StoreFixture(
+      StoreOptions(openTimeout: .seconds(1), writeTimeout: .seconds(5)))
     try ground.store.setBytes([1], forKey: 1)
     let stopped = try ground.peer(environment: ["LARDER_FAULTS": "condemnMarked:stop@1"])
     try stopped.send("compact")
@@ -33,9 +34,20 @@ extension Processes {
     }
     // One after the other they would take 32 s.
     #expect(ContinuousClock.now - start < .seconds(25))
+    // Writes fail at their limits, and those without a limit are kept.
+    for key in 10..<20 { ground.numbers[key] = "kept" }
+    let writers = (20..<28).map { key in
+      JoinableThread { Result { try ground.numbers.setValue("x", forKey: key) } }
+    }
+    for writer in writers {
+      let error = #expect(throws: StoreError.self) { try writer.join().get() }
+      #expect(error?.code == .openTimeout || error?.code == .writerStalled, "\(error as Any)")
+    }
     stopped.continue()
     try stopped.expect("ok")
     for outcome in read(ground.store, threads: 4) { #expect(try outcome.get() == [1]) }
+    try ground.store.sync()
+    for key in 10..<20 { #expect(try stopped.ask("get \(key)") == "value kept") }
     #expect(try ground.store.verify() == [])
     try stopped.dismiss()
   }

@@ -12,8 +12,9 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
   let flights = SingleFlightGroup()
   let changes = LocalChangeNotifier<Key>()
   private let calls = CallTracker<Key>()
-  /// The number of values that were stored, which is the version of the last one.
-  private let versions = Atomic<UInt64>(0)
+  /// The version of the last value. They are counted from a random number: a version of another process, or
+  /// from before a restart, is that of no value.
+  private let versions = Atomic<UInt64>(.random(in: 1..<1 << 62))
   /// The keys that are being changed, by the thread that runs the closure of the change.
   private let changing = Mutex<[UInt64: [Key]]>([:])
   private let changers = Atomic<Int>(0)

@@ -50,13 +50,13 @@ extension StoreBackend {
         keyLength: encoded.bytes.count, content: content,
         budget: place.core.generation().table.budget)
       return place.alter(bytes: content.payload.count) { transaction in
-        guard try transaction.version(of: encoded, in: space) == version else { return false }
+        guard try transaction.hasVersion(version, of: encoded, in: space) else { return false }
         try transaction.set(content, forKey: encoded, in: space)
         return true
       }
     case .remove(let version):
       return place.alter { transaction in
-        guard try transaction.version(of: encoded, in: space) == version else { return false }
+        guard try transaction.hasVersion(version, of: encoded, in: space) else { return false }
         return try transaction.unset(encoded, in: space)
       }
     case .renew(let expiration):

@@ -15,7 +15,7 @@ internal import LarderSystem
 //      8  first         i64
 //     16  end           i64
 //     24  last claim    u64   the number of the newest claim: at least the time since 1970 in units of
-//                             100 ns, so that no number is used again after the state was lost
+//                             250 ns, so that no number is used again after the state was lost
 //     32  claims        u32   their count
 //     36  returned      u32   their count
 //     40  claims        each 40 bytes: place i64, number u64, owner u64, deadline i64, attempt u32,
@@ -143,8 +143,8 @@ package struct DequeState: Sendable, Equatable {
   mutating func claim(
     _ element: (place: Int, attempts: Int), owner: UInt64, deadline: Int64
   ) -> Claim {
-    // Greater than the numbers before the deque was removed, too: a commit takes more than 100 ns.
-    lastClaim = max(lastClaim &+ 1, Clocks.wallNanoseconds() / 100)
+    // Greater than the numbers before the deque was removed, too: a commit takes more than 250 ns.
+    lastClaim = max(lastClaim &+ 1, Clocks.wallNanoseconds() / 250)
     let claim = Claim(
       place: element.place, number: lastClaim, owner: owner, deadline: deadline,
       attempt: element.attempts + 1)

@@ -12,13 +12,15 @@ extension StoreCore {
 
   /// Commits one batch of the queue.
   ///
-  /// - Returns: The error if the leader's time limit passed before any request was taken from the
-  ///   queue.
+  /// - Returns: The error if the leader's time limit, or that of a switch to new files, passed before any
+  ///   request was taken from the queue: the others continue to wait.
   func commitQueued() -> StoreError? {
     var taken: [WriteRequest]?
     do {
       if let done = try commitBatch(&taken) { complete(taken!, done) }
-    } catch let error as StoreError where error.code == .writerStalled && taken == nil {
+    } catch let error as StoreError
+      where taken == nil && (error.code == .writerStalled || error.code == .openTimeout)
+    {
       return error
     } catch {
       let batch = taken ?? queue.state.withLock { WriteQueue.takeBatch(&$0) }

@@ -148,9 +148,10 @@ extension LockFile {
 
   /// Returns the token before the first one of a slot that is new or damaged.
   ///
-  /// Acquiring and releasing takes more than 100 ns, so the clock counts faster than the tokens.
+  /// Acquiring and releasing takes more than 250 ns, so the clock counts faster than the tokens. In this
+  /// unit they are exact as floating-point numbers, in which JSON is often read, until 2041.
   func lowestToken(_ commitVersion: UInt64) -> UInt64 {
-    let time = Clocks.wallNanoseconds() / 100
+    let time = Clocks.wallNanoseconds() / 250
     return max(token(at: Layout.tokenFloor) ?? 0, min(commitVersion, 1 << 61), min(time, 1 << 61))
   }
 }

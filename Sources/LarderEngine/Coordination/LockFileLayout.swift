@@ -44,7 +44,7 @@ internal import LarderSystem
 //      kernel releases when the process ends. A waiter checks the holders every 10 ms and removes the
 //      requests of processes that have ended. No pid is compared.
 //   5  A token is the last token of the lock slot plus one. The first token of a slot is at least the
-//      time since 1970 in units of 100 ns, the commit version of the store, and every token of a slot
+//      time since 1970 in units of 250 ns, the commit version of the store, and every token of a slot
 //      that was used again: tokens of a name grow even if the file was deleted.
 //   6  All words are checked when they are used. A damaged list is rebuilt from the requests; a lock
 //      slot whose hash does not match is free; an owner restores its own slot.

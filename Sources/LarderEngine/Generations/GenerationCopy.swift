@@ -266,7 +266,11 @@ extension StoreCore {
       try enqueueWriteBehind(
         WriteRequest(
           .exclusive { core in
-            do { try core.copyGeneration(generation) } catch { core.report(error) }
+            do { try core.copyGeneration(generation) } catch {
+              // A process held the open lock: the next commit tries again.
+              if (error as? StoreError)?.code == .openTimeout { generation.setGrowthMark(size) }
+              core.report(error)
+            }
           }))
     } catch {
       report(error)

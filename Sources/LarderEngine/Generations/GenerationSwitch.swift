@@ -34,6 +34,11 @@ final class GenerationSwitch: Sendable {
     throw OpenLock.timedOut(store.directory, after: store.options.openTimeout)
   }
 
+  /// Waits for the end of the switch, at most for a time.
+  func awaitEnd(after time: Duration) {
+    if thread != OSThread.token { hasEnded.wait(nanoseconds: Clocks.nanoseconds(of: time)) }
+  }
+
   private static let grace: UInt64 = 250_000_000
 }
 

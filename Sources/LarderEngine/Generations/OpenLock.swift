@@ -57,7 +57,8 @@ package final class OpenLock: Sendable {
 
   /// Returns the process that holds the open lock, as far as this process can see it.
   static func holder(of directory: StoreDirectory) -> Int32? {
-    (try? OwnedFile(path: directory.gate, writable: false))?.lockHolder
+    let main = directory.isBeside ? directory.outer : directory
+    return (try? OwnedFile(path: main.gate, writable: false))?.lockHolder
   }
 
   private static func timedOut(

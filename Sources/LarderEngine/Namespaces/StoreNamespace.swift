@@ -263,20 +263,22 @@ extension StoreTransaction {
     )
   }
 
-  /// Returns the version of the visible entry of a key in this transaction, or ``EntryVersion/absent``.
+  /// Returns whether the visible entry of a key has a version in this transaction. Its value is read only
+  /// if the number of the commit is the same.
   ///
   /// - Throws: ``StoreError/Code/unreadableEntry`` if the entry is damaged.
-  package mutating func version(
-    of key: EncodedKey, in space: NamespaceHandle
-  ) throws -> EntryVersion {
+  package mutating func hasVersion(
+    _ version: EntryVersion, of key: EncodedKey, in space: NamespaceHandle
+  ) throws -> Bool {
     let hash = space.hash(of: key, in: generation)
     guard let item = try soundItem(of: key, hash: hash, in: space), !item.header.isAbsent,
       try isVisible(item.header, at: item.offset, hash: hash)
-    else { return .absent }
+    else { return version == .absent }
+    guard item.header.commitVersion == version.commitVersion else { return false }
     guard let payload = try payload(of: item, hash: hash) else {
       throw StoreError.unreadable("it is damaged", in: space.name)
     }
-    return EntryVersion(commitVersion: item.header.commitVersion, payload: payload)
+    return version == EntryVersion(commitVersion: version.commitVersion, payload: payload)
   }
 
   /// Returns the entry of a key, visible or not.

@@ -162,7 +162,15 @@ package final class StoreCore: Sendable {
     let new = try StoreOpener(
       directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
     ).open()
-    current.withLock { $0 = new }
+    let isOpen = current.withLock { current in
+      let isOpen = current === old
+      if isOpen { current = new }
+      return isOpen
+    }
+    guard isOpen else {
+      new.close(gateTimeout: options.openTimeout)
+      throw .closed("use")
+    }
     queue.rehash(in: new)
     if new.number != old.number { notify(.generationChanged(generation: new.number)) }
     return new
@@ -233,6 +241,8 @@ package final class StoreCore: Sendable {
       defer { current = nil }
       return current
     }
+    // A switch that has begun closes what it opens, or has left the old generation open.
+    switching.withLock { $0 }?.awaitEnd(after: options.openTimeout * 3)
     generation?.close(gateTimeout: options.openTimeout)
     // Requests that were queued too late fail now, so no caller waits for a closed store.
     leadIfNeeded()
