@@ -73,12 +73,12 @@ extension Environment {
       try FileSystem.names(in: directory)
     }
     guard names.isEmpty, !directory.isEmpty else { throw LMDBError.system(17, during: operation) }
-    // Another thread, or a process of another PID namespace, may copy to the same place.
-    let unfinished = "\(directory).unfinished-\(String(UInt64.random(in: 0 ... .max), radix: 16))"
+    let lock = try convertingSystemErrors { () throws(SystemError) in
+      try Self.beginCopy(to: directory)
+    }
+    defer { lock.unlock() }
+    let unfinished = lock.path
     do throws(LMDBError) {
-      try convertingSystemErrors { () throws(SystemError) in
-        try FileSystem.makeDirectories(unfinished)
-      }
       try handle.copy(to: unfinished)
       try convertingSystemErrors { () throws(SystemError) in
         try OwnedFile(path: unfinished + "/data.mdb").synchronize()
@@ -89,6 +89,27 @@ extension Environment {
     } catch {
       FileSystem.removeTree(unfinished)
       throw error
+    }
+  }
+
+  /// Creates and locks a directory for an unfinished copy, and removes those of processes that were killed.
+  /// Other threads, and processes of other PID namespaces, may copy to the same place.
+  private static func beginCopy(to directory: String) throws(SystemError) -> OwnedFile {
+    let name = "\(directory).unfinished-"
+    let parent = name.lastIndex(of: "/").map { String(name[..<$0]) + "/" } ?? ""
+    for other in (try? FileSystem.names(in: parent.isEmpty ? "." : parent)) ?? []
+    where (parent + other).hasPrefix(name) {
+      guard let lock = try? OwnedFile(path: parent + other, writable: false) else { continue }
+      if (try? lock.tryExclusiveLock()) == true { FileSystem.removeTree(parent + other) }
+    }
+    while true {
+      let path = name + String(UInt64.random(in: 0 ... .max), radix: 16)
+      try FileSystem.makeDirectories(path)
+      // Before it is locked, another copy may remove it.
+      guard let lock = try? OwnedFile(path: path, writable: false), try lock.tryExclusiveLock(),
+        try FileSystem.status(of: path)?.identity == lock.status.identity
+      else { continue }
+      return lock
     }
   }
 

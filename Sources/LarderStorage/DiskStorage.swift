@@ -94,7 +94,7 @@ public final class DiskStorage: SynchronousStorage {
   // MARK: Parts
 
   /// One for all handles: files have no other order in a process.
-  private static let turns = StripedLock(timeout: .seconds(30))
+  private static let turns = StripedLock()
 
   private func folder(of url: URL, creating: Bool) -> FolderFiles {
     FolderFiles(
@@ -156,6 +156,6 @@ public final class DiskStorage: SynchronousStorage {
       try self.writing(url, "remove", creating: false) { try self.take(url) }
     }
     result.update = .blocking { try self.update($0) }
-    return result.guarded(by: Self.turns)
+    return result.guarded(by: Self.turns, timeout: lockTimeout)
   }
 }

@@ -190,17 +190,23 @@ extension StorageOperations {
   /// The operations of a storage that lacks an `update` or conditional pull-ups, with both added. They are
   /// atomic among the users of these operations.
   ///
-  /// - Parameter turns: Those of the storage, for all its forms; none: new ones.
-  package func guarded(by turns: StripedLock? = nil) -> StorageOperations {
+  /// - Parameters:
+  ///   - turns: Those of the storage, for all its forms; none: new ones.
+  ///   - timeout: The longest wait for a turn, or `nil`.
+  package func guarded(
+    by turns: StripedLock? = nil, timeout: Duration? = nil
+  ) -> StorageOperations {
     let turns = turns ?? StripedLock()
     if update != nil, fill != nil { return orderedIfNot(by: turns) }
     let write = write
     var result = orderedIfNot(by: turns)
-    result.write = turns.inTurn(write) { $0.key }
-    result.remove = remove.map { remove in turns.inTurn(remove) { $0 } }
+    result.write = turns.inTurn(write, timeout: timeout) { $0.key }
+    result.remove = remove.map { remove in turns.inTurn(remove, timeout: timeout) { $0 } }
     result.removeAll = removeAll.map { turns.inTurnOfAll($0) }
     // The storage's own lets nothing of other processes come in between, either.
-    result.update = turns.inTurn(update ?? changed.followed(by: stored)) { $0.key }
+    result.update = turns.inTurn(update ?? changed.followed(by: stored), timeout: timeout) {
+      $0.key
+    }
     result.fill = turns.filling(
       fill
         ?? StorageOperation { key in

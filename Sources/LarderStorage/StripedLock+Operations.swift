@@ -6,18 +6,19 @@ extension StripedLock {
   /// A write in its key's turn. The stamp is advanced before and after: pull-ups that began in between,
   /// or before, are refused.
   func inTurn<Key, Input, Output>(
-    _ call: StorageOperation<Input, Output>, _ key: @escaping @Sendable (Input) -> Key
+    _ call: StorageOperation<Input, Output>, timeout: Duration? = nil,
+    _ key: @escaping @Sendable (Input) -> Key
   ) -> StorageOperation<Input, Output> {
     .composed(call.kind) { input in
       let hash = StripedLock.hash(key(input))
-      return try self.take(hash) {
+      return try self.take(hash, timeout: timeout) {
         self.advance(hash)
         defer { self.advance(hash) }
         return try call.now!(input)
       }
     } asynchronous: { input in
       let hash = StripedLock.hash(key(input))
-      return try await self.take(hash) {
+      return try await self.take(hash, timeout: timeout) {
         self.advance(hash)
         defer { self.advance(hash) }
         return try await call(input)

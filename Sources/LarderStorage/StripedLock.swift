@@ -69,12 +69,8 @@ package final class StripedLock: Sendable {
 
   static let count = 64
   private let stripes = Mutex([Stripe](repeating: Stripe(), count: StripedLock.count))
-  /// The longest wait for a stripe, or `nil`: its holder runs in this process, and may last as long as the
-  /// storages that it writes.
-  private let timeout: Duration?
 
-  /// - Parameter timeout: The longest wait, for storages whose writers wait for other processes.
-  package init(timeout: Duration? = nil) { self.timeout = timeout }
+  package init() {}
 
   /// A number for a key: 0 for all keys of types that are not hashable.
   package static func hash<Key>(_ key: Key) -> Int { (key as? any Hashable)?.hashValue ?? 0 }
@@ -120,8 +116,9 @@ package final class StripedLock: Sendable {
 
   /// Runs `body` when it is the key's turn; the thread waits for it.
   ///
-  /// - Throws: ``StorageError/Code/lockTimeout`` after the time limit, which is that of the storage without
-  ///   `timeout`.
+  /// - Parameter timeout: The longest wait, for storages whose writers wait for other processes; otherwise
+  ///   it lasts as long as the storages that the holder writes.
+  /// - Throws: ``StorageError/Code/lockTimeout``.
   package func take<Result>(
     _ hash: Int, timeout: Duration? = nil, _ body: () throws -> Result
   ) throws -> Result {
@@ -135,12 +132,12 @@ package final class StripedLock: Sendable {
 
   /// Runs `body` when it is the key's turn, on threads outside Swift's cooperative pool.
   func take<Result: Sendable>(
-    _ hash: Int, _ body: @Sendable () async throws -> Result
+    _ hash: Int, timeout: Duration? = nil, _ body: @Sendable () async throws -> Result
   ) async throws -> Result {
     let outer = try outside()
     let mark = LockHolder(self)
     let stripe = Self.stripe(hash)
-    try await enterLater(stripe, mark, outer)
+    try await enterLater(stripe, mark, outer, timeout)
     defer { leave([stripe], mark) }
     return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
       try await Self.$marks.withValue(outer + [mark]) { try await body() }
@@ -171,7 +168,7 @@ package final class StripedLock: Sendable {
     var held: [Int] = []
     defer { leave(held, mark) }
     for stripe in 0..<Self.count {
-      try await enterLater(stripe, mark, held.isEmpty ? outer : outer + [mark])
+      try await enterLater(stripe, mark, held.isEmpty ? outer : outer + [mark], nil)
       held.append(stripe)
     }
     return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
@@ -186,13 +183,14 @@ package final class StripedLock: Sendable {
     let event = Event()
     if try queue(.thread(event), stripe, mark, holding) { return }
     defer { WaitForGraph.remove(mark) }
-    let limit = timeout ?? self.timeout
-    if event.wait(nanoseconds: limit.map(Clocks.nanoseconds(of:))) { return }
+    if event.wait(nanoseconds: timeout.map(Clocks.nanoseconds(of:))) { return }
     // The stripe may have been granted at the deadline.
-    if let limit, withdraw(stripe, mark) != nil { throw StorageError.writerWaits(limit) }
+    if let limit = timeout, withdraw(stripe, mark) != nil { throw StorageError.writerWaits(limit) }
   }
 
-  private func enterLater(_ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]) async throws {
+  private func enterLater(
+    _ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder], _ timeout: Duration?
+  ) async throws {
     if enterIfFree(stripe, mark) { return }
     defer { WaitForGraph.remove(mark) }
     let timer = timeout.map { limit in
@@ -209,10 +207,11 @@ package final class StripedLock: Sendable {
           return continuation.resume(throwing: error)
         }
         // The handler may have run before there was a waiter.
-        if Task.isCancelled { withdraw(stripe, mark)?.fail(CancellationError()) }
+        if Task.isCancelled, holding.isEmpty { withdraw(stripe, mark)?.fail(CancellationError()) }
       }
     } onCancel: {
-      withdraw(stripe, mark)?.fail(CancellationError())
+      // Within another turn, a part of the storages may be written already.
+      if holding.isEmpty { withdraw(stripe, mark)?.fail(CancellationError()) }
     }
   }
 
