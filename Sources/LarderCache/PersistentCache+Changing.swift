@@ -41,7 +41,8 @@ extension PersistentCache {
   ///   - version: The version that a read has returned; ``/LarderEngine/EntryVersion/absent`` for a key
   ///     without a value.
   ///   - expires: The time from which the new value is a miss.
-  /// - Returns: Whether the key had the version and was written. The write is committed then.
+  /// - Returns: Whether the key had the version and was written. The write is committed then. As with
+  ///   `setValue`, the new value has no tags and is not pinned.
   /// - Throws: ``/LarderEngine/StoreError``, or the error of the value's `encode(to:)`.
   public func compareAndSet(
     _ value: Value?, forKey key: Key, ifVersion version: EntryVersion, expires: Expiration = .never

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The first commands and mistakes of a person at the terminal.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct ConvenienceTests {
   private func lines(_ text: String) throws -> [[String: Any]] {
     try text.split(separator: "\n").map { try Tool.object(String($0)) }

@@ -77,7 +77,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, "needs fault points and preload shims"),
-    .timeLimit(.minutes(5)),
+    .timeLimit(.minutes(15)),
     arguments: [FaultPoint.restoreWritten, .restoreSynced, .restoreRecorded, .logReplayed])
   func `A process killed in a recovery from the log leaves every commit to the next`(
     point: FaultPoint
@@ -107,7 +107,7 @@ extension PowerCuts {
     withExtendedLifetime(boots) {}
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(5)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `A stopped process that syncs the log holds up no writer`() throws {
     let scratch = try Scratch()
     let path = scratch.appending("store")
@@ -135,7 +135,7 @@ extension PowerCuts {
   /// The record of a killed writer is at the end of a segment; that of its successor needs the next one.
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, "needs fault points and preload shims"),
-    .timeLimit(.minutes(5)), arguments: ["", "logOrphanKept"])
+    .timeLimit(.minutes(15)), arguments: ["", "logOrphanKept"])
   func `A record that a killed writer left at the end of a segment ends no recovery`(mutant: String)
     throws
   {
@@ -174,7 +174,8 @@ extension PowerCuts {
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(5)), arguments: ["durable", "strict"])
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
+    arguments: ["durable", "strict"])
   func `Only a strict store shows nothing before it is on the disk`(durability: String) throws {
     let scratch = try Scratch()
     let path = scratch.appending("store")

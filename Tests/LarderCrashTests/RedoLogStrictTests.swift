@@ -64,7 +64,7 @@ private let needsFaultsAndShims: Comment = "needs fault points and preload shims
 extension PowerCuts {
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, needsFaultsAndShims),
-    .timeLimit(.minutes(5)), arguments: ["durable", "strict"],
+    .timeLimit(.minutes(15)), arguments: ["durable", "strict"],
     ["afterCommit:kill@1", "logCommitted:kill@1"])
   func `A commit after a large one of a killed process is on the disk when it returns`(
     durability: String, fault: String
@@ -80,7 +80,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, needsFaultsAndShims),
-    .timeLimit(.minutes(5)), arguments: ["durable", "strict"])
+    .timeLimit(.minutes(15)), arguments: ["durable", "strict"])
   func `A first commit that is killed before its checkpoint leaves the log to the next`(
     durability: String
   ) throws {
@@ -98,7 +98,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, needsFaultsAndShims),
-    .timeLimit(.minutes(5)))
+    .timeLimit(.minutes(15)))
   func `A first commit whose checkpoint fails leaves the log to the next`() throws {
     let store = try CrashableStore("strict")
     let peer = try store.peer("beforeRecord:error=28@1")
@@ -110,7 +110,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, needsFaultsAndShims),
-    .timeLimit(.minutes(5)), arguments: [true, false])
+    .timeLimit(.minutes(15)), arguments: [true, false])
   func `A record of a killed process makes no other commit durable`(isLarge: Bool) throws {
     let store = try CrashableStore("strict")
     let other = try store.peer()

@@ -56,7 +56,7 @@ import Testing
     await #expect(try !names.remove(forKey: 3))
     try await next(.expired, 3)
     try await names.setBytes([1, 2, 3], forKey: 4, tags: ["tag"])
-    try names.removeAll(tagged: "tag")
+    try await names.removeAll(tagged: "tag")
     try await names.setBytes([5], forKey: 4)
     try await next(.invalidated, 4, bytes: 64 + 16 + 8 + 3)
     try await names.removeAll()

@@ -89,7 +89,7 @@ extension ProcessStorms {
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(5)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
     arguments: [Durability.cache, .durable, .durableStrict])
   func `An increment that is executed for a stopped process is not repeated after a compaction`(
     durability: Durability
@@ -108,7 +108,7 @@ extension ProcessStorms {
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(5)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
     arguments: [Durability.durable, .durableStrict])
   func `A process whose put was executed for it while it was stopped leaves the ticket free`(
     durability: Durability

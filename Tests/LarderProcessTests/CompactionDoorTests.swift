@@ -52,7 +52,7 @@ extension StoreFixture {
 }
 
 extension ProcessStorms {
-  @Test(.timeLimit(.minutes(10)), arguments: Durability.allCases)
+  @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
   func `Processes open the store while another one copies it, and what they commit is kept`(
     durability: Durability
   ) throws {
@@ -78,7 +78,7 @@ extension ProcessStorms {
     for peer in [copier, newcomer] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Durability.allCases)
+  @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
   func `A process killed while it copies leaves the old generation, and its copy is removed`(
     durability: Durability
   ) throws {

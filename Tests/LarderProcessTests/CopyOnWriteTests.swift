@@ -11,7 +11,7 @@ import Testing
 
 extension Processes {
   /// Stores on a small btrfs in a file of the test's directory.
-  @Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: Btrfs.isAvailable, "\(Btrfs.reason)"))
+  @Suite(.serialized, .timeLimit(.minutes(15)), .enabled(if: Btrfs.isAvailable, "\(Btrfs.reason)"))
   struct CopyOnWriteTests {
     let disk: Btrfs
     init() throws { disk = try Btrfs(megabytes: 114) }

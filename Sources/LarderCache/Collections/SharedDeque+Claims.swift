@@ -87,7 +87,7 @@ extension SharedDeque {
     /// The number of this claim of the element, from 1.
     public var attempt: Int { claim.attempt }
     /// A number that is greater for each later claim of the deque: a fencing token, as
-    /// ``/LarderEngine/HeldLock/token``.
+    /// ``/LarderEngine/HeldLock/token``. Emptying the deque is as a deletion of the file `locks` is there.
     public var token: UInt64 { claim.number }
     let deque: StoredDeque
     let claim: DequeState.Claim

@@ -90,8 +90,8 @@ public struct HeldLock: Sendable {
 
   init(_ grant: LockGrant) { self.grant = grant }
 
-  /// The fencing token: greater than every earlier token of the name, across processes, restarts and
-  /// a deletion of the file `locks`.
+  /// The fencing token: greater than every earlier token of the name, across processes and restarts, and
+  /// after a deletion of the file `locks`, unless the clock of the machine was set back before that.
   ///
   /// Store it with the result, and reject results with a lower token: a holder that was stopped for
   /// long and whose lock was lost with the files cannot overwrite the result of its successor then.

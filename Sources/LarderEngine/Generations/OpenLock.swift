@@ -66,8 +66,8 @@ package final class OpenLock: Sendable {
   ) -> StoreError {
     StoreError(
       .openTimeout, during: "open", path: directory.path,
-      "\(LockHolder.name(holder)) has been opening or closing this store for longer than "
-        + "\(timeout). If it is stopped, continue it or end it.", pid: holder)
+      "\(LockHolder.name(holder)) has been opening, closing or compacting this store for "
+        + "longer than \(timeout). If it is stopped, continue it or end it.", pid: holder)
   }
 
   package func leave() { file.unlock() }

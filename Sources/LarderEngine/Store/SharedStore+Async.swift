@@ -70,6 +70,15 @@ extension SharedStore {
     try await BackgroundExecutor.shared.run { try self.removeAll(in: namespace) }
   }
 
+  /// Removes every entry with a tag, in all namespaces, for every process, without blocking a thread of
+  /// Swift's pool; see the synchronous form.
+  ///
+  /// - Parameter tag: The tag, 1 to 250 bytes of UTF-8.
+  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a tag of another length.
+  public func removeAll(tagged tag: String) async throws {
+    try await BackgroundExecutor.shared.run { try self.removeAll(tagged: tag) }
+  }
+
   /// Removes expired entries, without blocking a thread of Swift's pool.
   ///
   /// - Returns: The number of removed entries.
@@ -107,10 +116,25 @@ extension StoreNamespace {
     _ bytes: [UInt8], forKey key: some CacheKey, expires: Expiration = .never,
     tags: [String] = [], pinned: Bool = false
   ) async throws {
+    try await write(bytes, EncodedKey(key), EntryAttributes(expires, tags: tags, isPinned: pinned))
+  }
+
+  private func write(
+    _ bytes: [UInt8], _ key: EncodedKey, _ attributes: EntryAttributes
+  ) async throws {
     let core = try store.openCore("set")
-    let record = try put(
-      bytes, EncodedKey(key), EntryAttributes(expires, tags: tags, isPinned: pinned), core)
+    let record = try put(bytes, key, attributes, core)
     _ = try await core.submitAsync(record.kind, space: space, key: record.key)
+  }
+
+  /// Records that a key is known to have no value, for every process, and suspends the task until the
+  /// commit; see the synchronous form.
+  ///
+  /// - Throws: ``StoreError``.
+  public func setAbsent(
+    forKey key: some CacheKey, expires: Expiration, tags: [String] = []
+  ) async throws {
+    try await write([], EncodedKey(key), EntryAttributes(expires, tags: tags, isAbsent: true))
   }
 
   /// Removes the entry of a key for every process, and suspends the task until the commit.
@@ -124,6 +148,15 @@ extension StoreNamespace {
     let result = try await core.submitAsync(.remove, space: space, key: EncodedKey(key))
     if case .done(_, let changed) = result { return changed }
     return false
+  }
+
+  /// Removes every entry of the namespace with a tag, for every process, without blocking a thread of
+  /// Swift's pool.
+  ///
+  /// - Parameter tag: The tag, 1 to 250 bytes of UTF-8.
+  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a tag of another length.
+  public func removeAll(tagged tag: String) async throws {
+    try await BackgroundExecutor.shared.run { try self.removeAll(tagged: tag) }
   }
 
   /// Removes every entry of the namespace, for every process, without blocking a thread of Swift's pool.

@@ -43,7 +43,8 @@ public final class SharedStore: Sendable {
   ///   - path: A directory, absolute or relative; `nil` means ``defaultPath``. Missing directories
   ///     are created with mode 0700.
   ///   - options: The options. Durability and budget apply to a new store. A budget that differs
-  ///     from the budget of an existing store changes it for every process.
+  ///     from the budget of an existing store changes it for every process. If this process has the
+  ///     store open already, the other options of the first handle apply to all.
   /// - Throws: ``StoreError`` with the path and a remedy, for example
   ///   ``StoreError/Code/directory``, ``StoreError/Code/durabilityMismatch``,
   ///   ``StoreError/Code/invalidOption`` or ``StoreError/Code/openTimeout``.
@@ -139,7 +140,9 @@ public final class SharedStore: Sendable {
   ///   - tags: The tags by which ``removeAll(tagged:)`` removes the entry.
   ///   - pinned: Whether the entry is never evicted.
   /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
-  ///   or ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
+  ///   ``StoreError/Code/invalidNamespace``, ``StoreError/Code/invalidOption`` for a lifetime of zero or
+  ///   less or invalid tags, ``StoreError/Code/pinLimitReached``, or ``StoreError/Code/writerStalled``
+  ///   after ``StoreOptions/writeTimeout``.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
@@ -245,7 +248,7 @@ public final class SharedStore: Sendable {
   /// disk.
   ///
   /// Other processes continue to read during the copy, and switch to the new files with their next
-  /// operation. Writers, and processes that open or close the store, wait. The old files are
+  /// operation, which takes microseconds unless the process is stopped in it. Writers, and processes that open or close the store, wait. The old files are
   /// removed when the last process has left them. A store whose files grow because a process is
   /// stopped in the middle of a read compacts itself.
   ///

@@ -40,8 +40,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let inUse = Code(rawValue: "inUse")
     /// Processes of another PID namespace have a `.durable` or `.relaxed` store open.
     public static let otherNamespace = Code(rawValue: "otherNamespace")
-    /// Opening did not finish within the time limit, because another process is opening or closing
-    /// the store.
+    /// Opening, or a switch to new files in a read or a write, did not finish within the time limit,
+    /// because another process is opening, closing or compacting the store.
     public static let openTimeout = Code(rawValue: "openTimeout")
     /// All process slots of the store are in use.
     public static let tooManyProcesses = Code(rawValue: "tooManyProcesses")
@@ -108,7 +108,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The cause and a remedy, in one or more sentences.
   public let message: String
   /// The process that caused the failure, for ``Code/writerStalled``, ``Code/computationStalled``,
-  /// ``Code/inUse`` and ``Code/lockTimeout``.
+  /// ``Code/inUse``, ``Code/openTimeout`` and ``Code/lockTimeout``.
   public let pid: Int32?
   /// The process with its start time, for ``Code/lockTimeout``.
   public internal(set) var process: LockProcess?

@@ -155,7 +155,9 @@ public struct StoreOptions: Sendable {
   public var syncInterval: Duration?
   /// The source of the current time.
   public var clock: StoreClock
-  /// The maximum time to wait for another process that is opening or closing the same store.
+  /// The maximum time to wait for another process that is opening or closing the same store, or that
+  /// replaces its files at the end of a compaction: ten seconds by default. A process that is stopped there
+  /// makes reads and writes wait as well, and fail with ``StoreError/Code/openTimeout``.
   public var openTimeout: Duration
   /// The maximum time that a write waits for earlier writers of this process and of others, whether
   /// or not its caller blocks a thread. Then the write fails with

@@ -55,14 +55,6 @@ extension SharedStore {
     try openCore("removeAll").removeAll(tagged: tag, in: nil)
   }
 
-  /// Removes every entry with a tag, in all namespaces, for every process, without blocking a thread of
-  /// Swift's pool; see the synchronous method.
-  ///
-  /// - Parameter tag: The tag, 1 to 250 bytes of UTF-8.
-  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a tag of another length.
-  public func removeAll(tagged tag: String) async throws {
-    try await BackgroundExecutor.shared.run { try self.removeAll(tagged: tag) }
-  }
 }
 
 extension StoreNamespace {
@@ -94,11 +86,8 @@ extension StoreNamespace {
     forKey key: some CacheKey, expires: Expiration, tags: [String] = []
   ) throws {
     let core = try store.openCore("set")
-    let encoded = EncodedKey(key)
-    let content = try EntryContent(
-      key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: [],
-      EntryAttributes(expires, tags: tags, isAbsent: true), now: core.now)
-    try core.submit(WriteRequest(.put(content), space: space, key: encoded))
+    try core.submit(
+      put([], EncodedKey(key), EntryAttributes(expires, tags: tags, isAbsent: true), core))
   }
 
   /// Returns what the store knows of a key: its bytes, that it has no value, or nothing.
