@@ -44,6 +44,7 @@ import Testing
       try SharedStore(at: path, .init(durability: .durable))
     }
     #expect(error?.code == .writerStalled, "\(error.map { "\($0)" } ?? "")")
+    #expect(error?.pid == ProcessIdentity.pid)
     generation.releaseProcessWriterLock()
     let again = try SharedStore(at: path, .init(durability: .durable))
     #expect(try again.bytes(forKey: 1) == [7])

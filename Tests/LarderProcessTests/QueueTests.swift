@@ -100,7 +100,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `Tasks that wait for their writes leave Swift's threads to others`() async throws {
-    let ground = try StoreFixture()
+    let ground = try StoreFixture(StoreOptions(writeTimeout: .seconds(600)))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     let (numbers, store) = (ground.numbers, ground.store)

@@ -150,7 +150,7 @@ extension Processes {
       }
       #expect(error?.code == .computationStalled && error?.pid == holder.processIdentifier)
       #expect(error?.message.contains("key 7") == true, "\(error?.message ?? "")")
-      #expect(ContinuousClock.now - start < .seconds(10))
+      #expect(ContinuousClock.now - start < .seconds(120))
     }
     // A caller that is cancelled does not wait for its time.
     let patient = PersistentCache<Int, String>(storage: ground.store)

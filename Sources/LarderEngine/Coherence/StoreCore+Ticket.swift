@@ -87,27 +87,7 @@ extension StoreCore {
     return now < deadline ? min(deadline - now, .max / 4) : 0
   }
 
-  /// Returns the process that other writers wait for: another one that is between begin and commit,
-  /// otherwise this one.
-  ///
-  /// The holder of LMDB's lock comes first: the holder of the ticket may wait for it, if it is that of a
-  /// program without tickets.
-  func writer(in generation: Generation) -> Int32 {
-    if let pid = generation.environment.writerThread.flatMap(ProcessIdentity.process(ofThread:)),
-      pid != ProcessIdentity.pid
-    {
-      return pid
-    }
-    if let holder = generation.table.ticketHolder, holder != generation.process,
-      holder < generation.table.shape.processSlots, let pid = generation.table.pid(process: holder)
-    {
-      return pid
-    }
-    if let thread = generation.environment.writerThread {
-      return ProcessIdentity.process(ofThread: thread) ?? thread
-    }
-    return ProcessIdentity.pid
-  }
+  func writer(in generation: Generation) -> Int32 { generation.writer }
 
   func writerStalled(by pid: Int32) -> StoreError {
     let isOwn = pid == ProcessIdentity.pid
@@ -132,6 +112,28 @@ extension StoreCore {
 }
 
 extension Generation {
+  /// The process that other writers wait for: another one that is between begin and commit, otherwise this
+  /// one.
+  ///
+  /// The holder of LMDB's lock comes first: the holder of the ticket may wait for it, if it is that of a
+  /// program without tickets.
+  var writer: Int32 {
+    if let pid = environment.writerThread.flatMap(ProcessIdentity.process(ofThread:)),
+      pid != ProcessIdentity.pid
+    {
+      return pid
+    }
+    if let holder = table.ticketHolder, holder != process, holder < table.shape.processSlots,
+      let pid = table.pid(process: holder)
+    {
+      return pid
+    }
+    if let thread = environment.writerThread {
+      return ProcessIdentity.process(ofThread: thread) ?? thread
+    }
+    return ProcessIdentity.pid
+  }
+
   /// The process slot of the ticket's holder, if that process is alive.
   var livingWriter: Int? {
     guard let holder = table.ticketHolder, holder == process || isPresent(process: holder) else {

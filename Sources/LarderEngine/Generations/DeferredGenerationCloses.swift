@@ -21,8 +21,8 @@ enum DeferredGenerationCloses {
     /// No generation of that path is deferred.
     case none
     case closed
-    /// The generation cannot be closed now either.
-    case stuck
+    /// The generation cannot be closed now either, because a process, or this one, writes or syncs.
+    case stuck(Int32)
   }
 
   /// Closes the deferred generation of a real path. The caller holds its open lock.
@@ -33,6 +33,6 @@ enum DeferredGenerationCloses {
     guard let found else { return .none }
     if found.closeInGate() { return .closed }
     add(found)
-    return .stuck
+    return .stuck(found.writer)
   }
 }

@@ -18,13 +18,16 @@ extension StoreOpener {
     let path = directory.generation(number)
     switch DeferredGenerationCloses.close(path: directory.realGeneration(number)) {
     case .closed: return try open(number)
-    case .stuck:
-      let reason =
-        "Generation \(number) could not be closed because another process stalled it"
+    case .stuck(let pid):
+      let isOwn = pid == ProcessIdentity.pid
+      let cause =
+        isOwn
+        ? "a write or sync of this process (\(pid)) has not ended" : "process \(pid) stalled it"
+      let reason = "Generation \(number) could not be closed because \(cause)"
       guard options.durability == .cache else {
+        let advice = isOwn ? "Try again later" : "Resume or terminate that process, then reopen"
         throw StoreError(
-          .writerStalled, during: "open", path: directory.path,
-          "\(reason). Resume or terminate that process, then reopen.")
+          .writerStalled, during: "open", path: directory.path, "\(reason). \(advice).", pid: pid)
       }
       let table = path + "/shared.table"
       if let table = try openTable(table, number: number) {
