@@ -2,7 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderEngine
 internal import LarderSystem
 
 extension Defaults {

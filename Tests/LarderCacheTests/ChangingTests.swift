@@ -105,14 +105,16 @@ import Testing
   {
     let directory = try TemporaryDirectory()
     var versions: [EntryVersion] = []
-    for value in ["first", "second"] {
+    for value in ["first", String(repeating: "second", count: 20_000)] {
       let store = try SharedStore(at: directory.path + "/store")
       let cache = PersistentCache<String, String>(storage: store)
       try cache.setValue(value, forKey: "k")
       for version in versions {
         #expect(try !cache.compareAndSet("lost", forKey: "k", ifVersion: version))
       }
-      versions.append(try cache.versionedValue(forKey: "k").version)
+      let version = try cache.versionedValue(forKey: "k").version
+      #expect(try cache.compareAndSet("next", forKey: "k", ifVersion: version))
+      versions.append(version)
       store.close()
       TestFiles.removeAll(directory.path + "/store")
     }

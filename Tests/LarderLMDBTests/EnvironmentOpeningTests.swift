@@ -334,7 +334,16 @@ import Testing
     }
     #expect(removed > 1000)
     let copy = directory.appending("copy")
+    // One of a killed process, and one that another process writes.
+    for name in ["killed", "written"] { try TestFiles.makeDirectory("\(copy).unfinished-\(name)") }
+    try TestFiles.write([1], to: "\(copy).unfinished-killed/data.mdb")
+    let lock = try OwnedFile(path: "\(copy).unfinished-written", writable: false)
+    #expect(try lock.tryExclusiveLock())
     try environment.copy(to: copy)
+    lock.unlock()
+    let unfinished = TestFiles.names(in: directory.path).filter { $0.contains("unfinished") }
+    #expect(unfinished == ["copy.unfinished-written"])
+    TestFiles.removeAll("\(copy).unfinished-written")
     #expect(try Environment.verify(at: copy).isSound)
     #expect(code { try environment.copy(to: copy) }?.rawValue == 17)
     let other = try open(copy)

@@ -106,10 +106,15 @@ extension Processes {
     let (numbers, store) = (ground.numbers, ground.store)
     let writers = (0..<64).map { task in
       Task.detached {
-        switch task % 3 {
+        switch task % 7 {
         case 0: try await numbers.setValue("v", forKey: task)
         case 1: _ = try await numbers.removeValue(forKey: task)
-        default: try await store.write { try $0.setBytes([1], forKey: task, in: "own") }
+        case 2: try await store.write { try $0.setBytes([1], forKey: task, in: "own") }
+        case 3: try await store.setBytes([1], forKey: task, in: "own")
+        case 4: try await store.remove(forKey: task, in: "own")
+        case 5:
+          try await store.namespace("own").setAbsent(forKey: task, expires: .after(.seconds(60)))
+        default: _ = try await store.commitToken()
         }
       }
     }
@@ -123,7 +128,8 @@ extension Processes {
     try holder.order("go")
     for writer in writers { try await writer.value }
     #expect(ground.numbers[0] == "v")
-    #expect(try ground.store.bytes(forKey: 2, in: "own") == [1])
+    for key in 2...3 { #expect(try ground.store.bytes(forKey: key, in: "own") == [1]) }
+    try await store.sync()
     try holder.dismiss()
   }
 

@@ -143,7 +143,7 @@ package struct DequeState: Sendable, Equatable {
   mutating func claim(
     _ element: (place: Int, attempts: Int), owner: UInt64, deadline: Int64
   ) -> Claim {
-    // Greater than the numbers before the deque was removed, too: a commit takes more than 250 ns.
+    // Greater than the numbers before the deque was removed, too: a claim takes more than 250 ns.
     lastClaim = max(lastClaim &+ 1, Clocks.wallNanoseconds() / 250)
     let claim = Claim(
       place: element.place, number: lastClaim, owner: owner, deadline: deadline,

@@ -63,7 +63,8 @@ extension GenerationBuilder {
     }
     let gate: OpenLock
     do {
-      // Every writer waits meanwhile: the copy is given up for a process that is stopped in there.
+      // Every writer waits, so the copy is given up if a process is stopped in there. The next growth of the
+      // file tries again.
       gate = try OpenLock.enter(directory, timeout: min(options.openTimeout, .seconds(2)))
     } catch {
       FileSystem.removeTree(temporary)
@@ -266,11 +267,7 @@ extension StoreCore {
       try enqueueWriteBehind(
         WriteRequest(
           .exclusive { core in
-            do { try core.copyGeneration(generation) } catch {
-              // A process held the open lock: the next commit tries again.
-              if (error as? StoreError)?.code == .openTimeout { generation.setGrowthMark(size) }
-              core.report(error)
-            }
+            do { try core.copyGeneration(generation) } catch { core.report(error) }
           }))
     } catch {
       report(error)

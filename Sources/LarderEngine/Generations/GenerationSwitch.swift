@@ -11,12 +11,12 @@ internal import Synchronization
 /// it until their own deadlines, and have the error of the one that waited for the process.
 final class GenerationSwitch: Sendable {
   private let hasEnded = Event()
-  private let outcome = Mutex<Result<Generation, StoreError>?>(nil)
+  private let failure = Mutex<StoreError?>(nil)
   private let thread = OSThread.token
 
-  /// Ends the waits.
-  func end(_ result: Result<Generation, StoreError>) {
-    outcome.withLock { $0 = result }
+  /// Ends the waits, with an error if the switch has failed.
+  func end(_ error: StoreError?) {
+    failure.withLock { $0 = error }
     hasEnded.set()
   }
 
@@ -28,7 +28,7 @@ final class GenerationSwitch: Sendable {
   func wait(until deadline: UInt64, in store: StoreCore) throws(StoreError) {
     if thread == OSThread.token { throw .generationReplacedDuringRead(path: store.directory.path) }
     if hasEnded.wait(nanoseconds: StoreCore.nanoseconds(until: deadline) + Self.grace) {
-      if case .failure(let error)? = outcome.withLock({ $0 }) { throw error }
+      if let error = failure.withLock({ $0 }) { throw error }
       return
     }
     throw OpenLock.timedOut(store.directory, after: store.options.openTimeout)

@@ -10,7 +10,7 @@ internal import LarderSystem
 // A commit, a sync and a compaction wait for other processes or for the disk. In a task, these forms are
 // called, and no thread of Swift's pool is blocked: the store's thread commits a write, and threads outside
 // of the pool run what takes longer. What holds across processes, the errors and the complexity are those
-// of the synchronous forms. Reads have no asynchronous form: they wait for nothing.
+// of the synchronous forms. Reads have no asynchronous form: they wait for nothing but a switch to new files.
 
 extension SharedStore {
   /// Waits until every earlier `cache[key] = value` of this process is committed, and, for a `.relaxed`

@@ -131,17 +131,17 @@ package final class StoreCore: Sendable {
   ) throws(StoreError) -> Generation {
     // Callbacks are deferred until the step has ended, because they may use the store.
     notices.hold()
-    let outcome: Result<Generation, StoreError>
-    do throws(StoreError) {
-      outcome = .success(try openSuccessor(of: old, until: deadline))
-    } catch {
-      outcome = .failure(error)
+    var failure: StoreError?
+    defer {
+      switching.withLock { $0 = nil }
+      step.end(failure)
+      notices.endHold()
+      deliverNotices()
     }
-    switching.withLock { $0 = nil }
-    step.end(outcome)
-    notices.endHold()
-    deliverNotices()
-    return try outcome.get()
+    do throws(StoreError) { return try openSuccessor(of: old, until: deadline) } catch {
+      failure = error
+      throw error
+    }
   }
 
   /// Closes a generation and opens its successor. The caller has the step of the switch.
