@@ -17,13 +17,14 @@ package enum RegisterChange: CaseIterable, Sendable {
   ///   - value: The value to write, a multiple of 65,536 that no other operation writes.
   ///   - cache: The cache.
   ///   - log: The log.
+  ///   - random: The generator that chooses the operation.
   /// - Returns: `false` if the log is full.
   /// - Throws: The error of the operation, which is pending in the log.
   package static func run<Key>(
     _ register: UInt64, _ key: Key, writing value: UInt64, in cache: PersistentCache<Key, UInt64>,
-    _ log: HistoryLog
+    _ log: HistoryLog, using random: inout some RandomNumberGenerator
   ) throws -> Bool {
-    let change = allCases.randomElement()!
+    let change = allCases.randomElement(using: &random)!
     guard let entry = log.begin(change.kind, key: register, value: change.fixedValue ?? value)
     else { return false }
     do {

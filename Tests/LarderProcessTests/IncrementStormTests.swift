@@ -57,7 +57,7 @@ private struct IncrementStorm {
     for _ in 0..<kills {
       let index = Int.random(in: 0..<4, using: &random)
       let wanted = try count() + UInt64.random(in: 1...2000, using: &random)
-      try eventually("the counter is \(wanted), or a process has ended") {
+      try eventually("the counter is \(wanted), or a process has ended", within: .seconds(300)) {
         try !onlyByFaults && count() >= wanted || peers.contains { $0.exitStatus != nil }
       }
       let victim = peers.firstIndex { $0.exitStatus != nil } ?? index
@@ -137,24 +137,27 @@ extension ProcessStorms {
     let ground = try StoreFixture(StoreOptions(durability: .durable))
     let histories = ground.directory.appending("histories")
     try TestFiles.makeDirectory(histories)
-    func start() throws -> ChildProcess {
+    let seed = Seed.announce()
+    func start(_ number: Int) throws -> ChildProcess {
       let peer = try ground.peer("durable", environment: ["LARDER_FAULTS": Self.everywhere])
-      try peer.send("exchange \(histories)")
+      try peer.send("exchange \(histories) \(seed.derived(UInt64(number)).value >> 2)")
       return peer
     }
-    var peers = try (0..<4).map { _ in try start() }
-    for _ in 0..<30 {
-      try eventually("a process has ended") { peers.contains { $0.exitStatus != nil } }
+    var peers = try (0..<4).map { try start($0) }
+    for number in 4..<34 {
+      try eventually("a process has ended", within: .seconds(300)) {
+        peers.contains { $0.exitStatus != nil }
+      }
       let victim = try #require(peers.firstIndex { $0.exitStatus != nil })
       #expect(try peers[victim].wait() == .signalled(SIGKILL))
-      peers[victim] = try start()
+      peers[victim] = try start(number)
     }
     for peer in peers { peer.kill() }
     let cache = PersistentCache<Int, UInt64>(storage: ground.store, namespace: "registers")
     for key in 0..<6 { _ = try cache.value(forKey: key) }
     let operations = try HistoryLog.operations(in: histories)
     print("\(operations.count) operations of killed processes")
-    #expect(Linearizability.violations(searching: operations) == [])
+    #expect(Linearizability.violations(searching: operations) == [], "\(seed)")
     #expect(try ground.store.verify() == [])
   }
 }

@@ -6,7 +6,7 @@
 //
 //   increment KEY          increments a counter without an end -> ack N each time
 //   countlog KEY DIRECTORY increments a counter without an end, and logs each increment in DIRECTORY
-//   exchange DIRECTORY     changes six registers without an end and logs each operation in DIRECTORY
+//   exchange DIRECTORY SEED  changes six registers without an end and logs each operation in DIRECTORY
 //   claim FROM TO          takes each key from FROM to TO -> claimed and the keys that it received
 
 import Larder
@@ -29,7 +29,10 @@ extension Peer {
         let number = try counters.increment(forKey: String(words[0]))
         log.end(entry, old: number - 1)
       }
-    case "exchange": try exchange(store, HistoryLog(directory: String(words[0]), capacity: 1 << 17))
+    case "exchange":
+      try exchange(
+        store, HistoryLog(directory: String(words[0]), capacity: 1 << 17),
+        SeededRandom(seed: UInt64(number(words[1]))))
     case "claim":
       let tokens = PersistentCache<Int, Int>(storage: store, namespace: "tokens")
       let taken = try (number(words[0])..<number(words[1])).filter {
@@ -41,14 +44,18 @@ extension Peer {
     return "ok"
   }
 
-  private func exchange(_ store: SharedStore, _ log: HistoryLog) throws {
+  private func exchange(
+    _ store: SharedStore, _ log: HistoryLog, _ random: SeededRandom
+  ) throws {
+    var random = random
     let cache = PersistentCache<Int, UInt64>(storage: store, namespace: "registers")
     var count: UInt64 = 0
     var key = 0
     repeat {
       count += 1
-      key = Int.random(in: 0..<6)
+      key = Int.random(in: 0..<6, using: &random)
     } while try RegisterChange.run(
-      UInt64(key), key, writing: UInt64(ProcessIdentity.pid) << 40 | count << 16, in: cache, log)
+      UInt64(key), key, writing: UInt64(ProcessIdentity.pid) << 40 | count << 16, in: cache, log,
+      using: &random)
   }
 }

@@ -132,6 +132,7 @@ extension Worker {
     let log = try HistoryLog(directory: directory + "/histories", capacity: 1 << 14)
     let pid = UInt64(ProcessIdentity.pid)
     var count: UInt64 = 0
+    var random = SystemRandomNumberGenerator()
     return [
       Operation(1) {
         // Memory hits would fill the log too fast: some reads go to the store.
@@ -139,7 +140,8 @@ extension Worker {
         let key = Int.random(in: 0..<Worker.registerCount)
         count += 1
         let isLogged = try RegisterChange.run(
-          UInt64(key), "register \(key)", writing: pid << 40 | count << 16, in: cache, log)
+          UInt64(key), "register \(key)", writing: pid << 40 | count << 16, in: cache, log,
+          using: &random)
         if !isLogged { self.rest(milliseconds: 10) }
       }
     ]
