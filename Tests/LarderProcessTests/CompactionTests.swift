@@ -59,10 +59,16 @@ extension ProcessStorms {
     for (index, writer) in writers.enumerated() {
       try writer.send("churn \(index * 1000) 20" + (index == 1 ? " behind" : ""))
     }
-    for _ in 0..<10 { try ground.store.compact() }
+    for _ in 0..<10 {
+      let sets = try ground.store.statistics().sets
+      try ground.store.compact()
+      try eventually("the writers go on", within: .seconds(300)) {
+        try ground.store.statistics().sets >= sets + 20
+      }
+    }
     for writer in writers {
       try writer.send("enough")
-      let answer = try writer.nextLine(deadline: .seconds(60))
+      let answer = try writer.nextLine(deadline: .seconds(120))
       let words = answer.split(separator: " ")
       #expect(words.first == "churned" && words[2] == "0", "\(answer)")
     }
@@ -97,10 +103,12 @@ extension ProcessStorms {
     }
     #expect(isNamed)
     #expect(most < 128 << 20, "\(most)")
-    let stalled = events.withLock { events in
-      events.contains { if case .readerStalled(pid, _) = $0 { true } else { false } }
+    // An event comes after the commit that has caused it.
+    try eventually("the reader is reported") {
+      events.withLock { events in
+        events.contains { if case .readerStalled(pid, _) = $0 { true } else { false } }
+      }
     }
-    #expect(stalled)
     #expect(try ground.store.verify() == [])
     // It continues in the current generation.
     reader.continue()
@@ -130,7 +138,7 @@ extension ProcessStorms {
     let before = try ground.store.bytes(forKey: 5)
     #expect(try ground.store.bytes(forKey: 5) == before && before != nil)
     try killed.send("compact")
-    #expect(try killed.wait() == .signalled(9))
+    #expect(try killed.wait(deadline: .seconds(120)) == .signalled(9))
     // A new process opens the generation that CURRENT names and writes there; every process has to
     // follow.
     let newcomer = try ground.peer(option)

@@ -72,7 +72,7 @@ private struct PeopleGround {
   /// agree.
   func judge(_ editors: [ChildProcess], _ seed: Seed) throws {
     for editor in editors {
-      let edited = try editor.nextLine(deadline: .seconds(60)).split(separator: " ")
+      let edited = try editor.nextLine(deadline: .seconds(300)).split(separator: " ")
       try #require(edited.count == 3 && edited[0] == "edited", "\(edited), \(seed)")
       #expect(edited[2] == "0", "\(edited), \(seed)")
       try editor.dismiss()
@@ -96,9 +96,9 @@ extension ProcessStorms {
     let editors = try ground.editors(seed)
     let peers = try (0..<8).map { _ in try ground.peer() }
     for peer in peers { try peer.send("migrate meet") }
-    try ProcessBarrier.release(peers)
+    try ProcessBarrier.release(peers, deadline: .seconds(120))
     for peer in peers {
-      let answer = try peer.nextLine(deadline: .seconds(120))
+      let answer = try peer.nextLine(deadline: .seconds(600))
       #expect(answer.hasPrefix("migrated "), "\(answer), \(seed)")
     }
     for peer in peers { try peer.dismiss() }
@@ -108,7 +108,8 @@ extension ProcessStorms {
   @Test(.timeLimit(.minutes(15)))
   func `A migration killed at random moments is gone on with, and nothing is lost`() throws {
     var kills = 0
-    for trial in Seed.announce().trials(8) {
+    // A kill after the last step does not count, and on a busy machine many come there.
+    for (number, trial) in Seed.announce().trials(80).enumerated() where number < 8 || kills < 4 {
       var random = trial.generator()
       let ground = try PeopleGround()
       let editors = try ground.editors(trial)
@@ -118,7 +119,7 @@ extension ProcessStorms {
         for peer in peers { try peer.send("migrate loud") }
         let lines = Int.random(in: 0...2, using: &random)
         for _ in 0..<lines where !isDone {
-          let line = try peers[0].nextLine(deadline: .seconds(60))
+          let line = try peers[0].nextLine(deadline: .seconds(300))
           if line.hasPrefix("migrated") { isDone = true }
           #expect(line.hasPrefix("step ") || isDone, "\(line), \(trial)")
         }
@@ -135,7 +136,6 @@ extension ProcessStorms {
       }
       try ground.judge(editors, trial)
     }
-    // A kill after the last step does not count.
     #expect(kills >= 4)
   }
 
@@ -149,9 +149,9 @@ extension ProcessStorms {
       let victim = try ground.peer(
         environment: ["LARDER_FAULTS": "\(point):kill@\(occurrence)"])
       try victim.send("migrate")
-      #expect(try victim.wait(deadline: .seconds(60)) == .signalled(SIGKILL))
+      #expect(try victim.wait(deadline: .seconds(300)) == .signalled(SIGKILL))
       let next = try ground.peer()
-      let answer = try next.ask("migrate", deadline: .seconds(120))
+      let answer = try next.ask("migrate", deadline: .seconds(300))
       #expect(answer.hasPrefix("migrated "), "\(answer), \(point), \(seed)")
       try ground.judge(editors, seed)
     }
@@ -165,7 +165,7 @@ extension ProcessStorms {
     // The newer program does not take what the older has stored for its own,
     #expect(try new.ask("newer 1").contains("[schemaMismatch]"))
     try old.order("older 1")
-    #expect(try new.ask("migrate").hasPrefix("migrated "))
+    #expect(try new.ask("migrate", deadline: .seconds(300)).hasPrefix("migrated "))
     // and the older does not write what it does not know.
     #expect(try old.ask("older 2").contains("[newerSchema]"))
     try new.order("newer 2")
@@ -192,24 +192,30 @@ extension ProcessStorms {
     try peer.expect("opened")
     let start = ContinuousClock.now
     try peer.send("measured")
+    try peer.expect("held", deadline: .seconds(300))
     var reads = 0
+    func read() throws {
+      let id = reads * 7919 % count
+      let person = try store.object(OldPerson.self, id: id)
+      #expect(person?.name == "n\(id)")
+      reads += 1
+    }
+    // In the middle of the migration.
+    for _ in 0..<100 { try read() }
+    try peer.send("go")
     var answer: String?
     while answer == nil {
       // The old version until the last step, and then an error that reports the newer version.
-      let id = reads * 7919 % count
       do {
-        let person = try store.object(OldPerson.self, id: id)
-        #expect(person?.name == "n\(id)")
-        reads += 1
+        try read()
       } catch let error as ObjectError where error.code == .newerSchema {
-        answer = try peer.nextLine(deadline: .seconds(60))
+        answer = try peer.nextLine(deadline: .seconds(600))
       }
     }
     let words = try #require(answer).split(separator: " ")
     try #require(words.count == 3 && words[1] == "\(count)", "\(answer!)")
     print("migrated \(count) in \(ContinuousClock.now - start), \(words[2]) kB, \(reads) reads")
     #expect(Int(words[2])! < 64 << 10)
-    #expect(reads > 0)
     #expect(try store.objects(NewPerson.self).count() == count)
     try peer.dismiss()
   }

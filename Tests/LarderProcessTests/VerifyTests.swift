@@ -18,21 +18,20 @@ extension Processes {
     let (fast, wild) = (try ground.peer(option), try ground.peer(option))
     try fast.send("churn 5000 500")
     try wild.send("stir 100000 150")
-    let end = ContinuousClock.now + .seconds(8)
-    var commits = 0
+    let end = ContinuousClock.now + .seconds(4)
+    // Checks during which the writers have committed: they do not wait for it.
+    var overtaken = 0
     var checked = 0
-    while ContinuousClock.now < end || checked < 10 {
+    while ContinuousClock.now < end || overtaken < 10 {
       let before = try ground.store.statistics().commits
       let findings = try ground.store.verify()
-      commits += try ground.store.statistics().commits - before
+      if try ground.store.statistics().commits > before { overtaken += 1 }
       checked += 1
       #expect(findings == [], "after \(checked) rounds")
     }
-    // The writers did not wait for it.
-    #expect(commits > checked, "\(commits) commits during \(checked) verifications")
     let churned = try fast.numbers("stop", "churned")
-    #expect(churned[0] > 100 && churned[1] == 0, "\(churned)")
-    #expect(try wild.numbers("stop", "stirred")[0] > 100)
+    #expect(churned[0] > 0 && churned[1] == 0, "\(churned)")
+    #expect(try wild.numbers("stop", "stirred")[0] > 0)
     #expect(try ground.store.verify() == [])
     for peer in [fast, wild] { try peer.dismiss() }
   }

@@ -5,8 +5,8 @@
 // Types with a budget, after `people PATH`.
 //
 //   bounded COUNT SEED   saves, reads, deletes and queries leaves at random -> bounded SAVES MISTAKES
-//   huge FROM            saves one object of 200 kB again and again, each time of another digit, until
-//                        the next line comes -> wrote TIMES
+//   huge FROM            saves one object of 200 kB once and again and again, each time of another digit,
+//                        until the next line comes -> wrote TIMES
 //   archive KEY TEXT     -> ok
 //   archived KEY         -> value TEXT | none
 //   unarchive KEY        -> ok
@@ -46,10 +46,10 @@ extension Peer {
     case "huge":
       let stop = NextLine()
       var times = try number(words[0])
-      while !stop.hasCome {
+      repeat {
         try store.save(Large(id: "one", text: String(repeating: "\(times % 10)", count: 200_000)))
         times += 1
-      }
+      } while !stop.hasCome
       stop.join()
       return "wrote \(times)"
     default: break

@@ -11,7 +11,7 @@
 //                              -> stirred ROUNDS
 //   fill FROM TO SIZE          sets keys to SIZE bytes and checks the counters after each commit
 //                              -> filled MOST
-//   read FROM TO               reads keys that hold `PeerText`s
+//   read FROM TO LEAST         reads keys that hold `PeerText`s; prints `reading` once LEAST were found
 //                              -> read HITS MISTAKES
 //   pin                        stays inside a read -> pinned, and after the next line: ok
 //   readthrough K              inside a read, another thread sets K -> through ENTRIES CODE ENTRIES
@@ -82,7 +82,7 @@ extension Peer {
     case "stir": return try stir(number(words[0]), number(words[1]))
     case "fill": return try fill(number(words[0]), number(words[1]), size: number(words[2]))
     case "squeeze", "ballast": return try squeeze([Substring(command)] + words)
-    case "read": return try read(number(words[0]), number(words[1]))
+    case "read": return try read(number(words[0]), number(words[1]), least: number(words[2]))
     case "compute":
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
@@ -145,13 +145,13 @@ extension Peer {
     let start = ContinuousClock.now
     var rounds = 0
     var mistakes = 0
-    while !end.hasCome {
+    repeat {
       let key = from + rounds % count
       let text = PeerText.make(key, version: rounds)
       if isWriteBehind { try numbers[key] = text } else { try numbers.setValue(text, forKey: key) }
       if try numbers.value(forKey: key) != text { mistakes += 1 }
       rounds += 1
-    }
+    } while !end.hasCome
     end.join()
     try store.sync()
     let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
@@ -162,7 +162,7 @@ extension Peer {
     let end = NextLine()
     var random = SeededRandom(seed: UInt64(from))
     var rounds = 0
-    while !end.hasCome {
+    repeat {
       rounds += 1
       let key = from + Int.random(in: 0..<count, using: &random)
       let length = [10, 300, 3000, 30_000, 100_000].randomElement(using: &random)!
@@ -176,7 +176,7 @@ extension Peer {
       if rounds.isMultiple(of: 3) {
         try store.setBytes(Array(text.utf8.prefix(40_000)), forKey: key, in: "stirred \(from)")
       }
-    }
+    } while !end.hasCome
     end.join()
     return "stirred \(rounds)"
   }
@@ -191,8 +191,9 @@ extension Peer {
     return "filled \(most)"
   }
 
-  private func read(_ from: Int, _ to: Int) throws -> String {
+  private func read(_ from: Int, _ to: Int, least: Int) throws -> String {
     let end = NextLine()
+    var isAnnounced = false
     var hits = 0
     var mistakes = 0
     while !end.hasCome {
@@ -200,6 +201,10 @@ extension Peer {
         guard let text = try numbers.value(forKey: key) else { continue }
         hits += 1
         if !PeerText.isWhole(text, key) { mistakes += 1 }
+      }
+      if !isAnnounced, hits >= least {
+        ParentProcess.send("reading")
+        isAnnounced = true
       }
     }
     end.join()

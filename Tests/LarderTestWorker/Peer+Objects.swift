@@ -9,7 +9,8 @@
 //                        migrates to version 2; `loud`: prints `step DONE` after each step, `meet`:
 //                        prints `ready` and begins after `go` -> migrated OBJECTS
 //   populate COUNT       saves COUNT objects of version 1 -> ok
-//   measured             migrates to version 2 -> measured OBJECTS KILOBYTES (the peak private memory
+//   measured             migrates to version 2; prints `held` in the first step and waits for a line
+//                              -> measured OBJECTS KILOBYTES (the peak private memory
 //                        of the process during that, minus the amount before)
 //   edit FROM COUNT SEED the old program: changes, deletes, saves again and reads its objects
 //                        until an error reports a newer schema; then checks that version 2 has
@@ -184,8 +185,15 @@ extension Peer {
   private func measured() throws -> String {
     let before = ownMemory
     var most = before
+    var isHeld = true
     let steps = [ObjectMigration.objects("two") { (old: PersonV1) in PersonV2(old) }]
-    let reports = try objects.migrate(steps) { _ in most = max(most, ownMemory) }
+    let reports = try objects.migrate(steps) { _ in
+      most = max(most, ownMemory)
+      guard isHeld else { return }
+      isHeld = false
+      ParentProcess.send("held")
+      _ = ParentProcess.nextLine()
+    }
     return "measured \(reports[0].objects) \(most - before)"
   }
 
