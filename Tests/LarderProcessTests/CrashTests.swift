@@ -16,7 +16,7 @@ import Testing
 extension ProcessStorms {
   /// The keys that a writer reported as committed before it ended.
   func acknowledged(_ writer: ChildProcess) throws -> [Int] {
-    try writer.remainingLines().compactMap { line in
+    try writer.remainingLines(deadline: .seconds(120)).compactMap { line in
       let words = line.split(separator: " ")
       try #require(words.count == 2 && words[0] == "ack", "\(line)")
       return Int(words[1])
@@ -30,6 +30,9 @@ extension ProcessStorms {
     let ground = try StoreFixture()
     let bystander = try ground.peer()
     try bystander.send("churn 1000000 100")
+    try eventually("the bystander has written each of its keys", within: .seconds(300)) {
+      try ground.numbers.contains(1_000_099)
+    }
     var kept: [Int] = []
     for round in 0..<200 {
       let writer = try ground.peer()
@@ -50,7 +53,7 @@ extension ProcessStorms {
       kept += mine
     }
     let churned = try bystander.numbers("stop", "churned")
-    #expect(churned[0] > 1000 && churned[1] == 0, "\(churned)")
+    #expect(churned[0] >= 100 && churned[1] == 0, "\(churned)")
     ground.numbers.clearMemoryCache()
     for key in kept {
       #expect(try ground.numbers.value(forKey: key) == "v\(key)", "at the end, \(seed)")
@@ -121,13 +124,24 @@ extension ProcessStorms {
     trial: UInt64
   ) throws {
     let seed = Seed.announce().derived(trial)
+    // On a busy machine all may have opened before the kills come.
+    for attempt in 0..<10 as Range<UInt64> {
+      if try createAtOnce(seed.derived(attempt)) > 0 { return }
+    }
+    Issue.record("All had opened before they were killed, each time, \(seed).")
+  }
+
+  /// Lets fifty processes create a store, and kills a third of them.
+  ///
+  /// - Returns: The number of processes that were killed before they had opened the store.
+  private func createAtOnce(_ seed: Seed) throws -> Int {
     var random = seed.generator()
     let directory = try TemporaryDirectory()
     let path = directory.appending("deep/store")
     let executable = try TestExecutable.peer
     let peers = try (0..<50).map { _ in try executable.start() }
-    for peer in peers { try peer.send("open \(path) meet") }
-    try ProcessBarrier.release(peers)
+    for peer in peers { try peer.send("open \(path) meet wait=300000") }
+    try ProcessBarrier.release(peers, deadline: .seconds(300))
     // Between two kills a surviving process may answer, or some time passes: each victim is killed
     // at any point of its work, and so is a holder of the open lock.
     var survivors = peers.shuffled(using: &random)
@@ -142,7 +156,8 @@ extension ProcessStorms {
       victim.kill()
       victims.append(victim)
     }
-    let answers = try early + survivors[early.count...].map { try $0.nextLine() }
+    let answers =
+      try early + survivors[early.count...].map { try $0.nextLine(deadline: .seconds(300)) }
     #expect(Set(answers).count == 1, "\(Set(answers)), \(seed)")
     #expect(answers[0].hasPrefix("opened "), "\(answers[0]), \(seed)")
     var unfinished = 0
@@ -150,7 +165,6 @@ extension ProcessStorms {
       #expect(try victim.wait() == .signalled(SIGKILL))
       if try victim.remainingLines().isEmpty { unfinished += 1 }
     }
-    #expect(unfinished > 0, "All had opened before they were killed, \(seed).")
     // One store: what each writes, all read.
     for (index, peer) in survivors.enumerated() { try peer.order("set \(index) by \(index)") }
     for (index, peer) in survivors.enumerated() {
@@ -168,5 +182,6 @@ extension ProcessStorms {
     #expect(try newcomer.ask("open \(path)") == answers[0])
     #expect(try newcomer.ask("count") == "\(survivors.count)")
     for peer in survivors + [newcomer] { try peer.dismiss() }
+    return unfinished
   }
 }
