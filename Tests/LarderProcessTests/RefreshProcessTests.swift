@@ -20,7 +20,7 @@ extension Processes {
       clock = try ManualClock(sharedAt: shared)
       log = ground.directory.appending("log")
       try TestFiles.makeDirectory(log)
-      options = "shared=\(shared)"
+      options = "shared=\(shared) compute=600000"
     }
 
     /// Calls `body` while no computation ends.
@@ -35,7 +35,7 @@ extension Processes {
     /// Asks until a peer has another value than `old`.
     func nextValue(of peer: ChildProcess, key: Int, after old: String) throws -> String {
       var answer = ""
-      try eventually("another value than \(old)") {
+      try eventually("another value than \(old)", within: .seconds(300)) {
         answer = try peer.ask("get \(key)")
         return answer != old && answer != "none"
       }
@@ -75,10 +75,14 @@ extension Processes {
     shared.clock.advance(by: .seconds(2))
     try shared.holdingComputations {
       #expect(try peers[0].ask("refresh 1 first \(shared.log)") == "value old")
-      try eventually("the first computes") { !shared.computations(of: "first").isEmpty }
+      try eventually("the first computes", within: .seconds(300)) {
+        !shared.computations(of: "first").isEmpty
+      }
       #expect(try peers[1].ask("refresh 1 second \(shared.log)") == "value old")
       peers[0].kill()
-      try eventually("the second computes") { !shared.computations(of: "second").isEmpty }
+      try eventually("the second computes", within: .seconds(300)) {
+        !shared.computations(of: "second").isEmpty
+      }
       #expect(try peers[1].ask("refresh 1 third \(shared.log)") == "value old")
     }
     #expect(try shared.nextValue(of: peers[1], key: 1, after: "none") == "value second")
@@ -110,7 +114,7 @@ extension Processes {
     for (index, peer) in peers.enumerated() {
       try peer.send("batch \(index * 20) \(index * 20 + 60) \(shared.log)")
     }
-    for peer in peers { #expect(try peer.nextLine() == "right") }
+    for peer in peers { #expect(try peer.nextLine(deadline: .seconds(120)) == "right") }
     let computed = TestFiles.names(in: shared.log).map { $0.split(separator: "-")[0] }
     #expect(Set(computed).count == 120 && computed.count == 120)
     #expect(try shared.ground.store.verify() == [])

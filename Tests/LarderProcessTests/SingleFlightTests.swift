@@ -58,7 +58,7 @@ extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `When the process that computes is killed another takes over at once`() throws {
     let ground = try StoreFixture()
-    let others = try (0..<3).map { _ in try ground.peer() }
+    let others = try (0..<3).map { _ in try ground.peer("compute=3600000") }
     for key in 0..<10 {
       let log = try log(ground, "log-\(key)")
       let holder = try ground.peer()
@@ -68,11 +68,9 @@ extension Processes {
       }
       // They only wait; a read by this process finds nothing during that time.
       #expect(ground.numbers[key] == nil)
-      let start = ContinuousClock.now
       holder.kill()
-      let answers = try others.map { try $0.nextLine() }
-      // A wait that only a time limit ends would be far longer, even on a busy machine.
-      #expect(ContinuousClock.now - start < .seconds(2))
+      // Their own time limit is an hour.
+      let answers = try others.map { try $0.nextLine(deadline: .seconds(120)) }
       #expect(try holder.wait() == .signalled(SIGKILL))
       let value = try #require(ground.numbers[key])
       #expect(answers.filter { $0 == "computed 1 \(value)" }.count == 1, "\(answers)")
@@ -87,7 +85,7 @@ extension Processes {
   func `A computation keeps its result during ten thousand writes to other keys`() throws {
     let ground = try StoreFixture()
     let flood = try ground.peer()
-    let peers = try (0..<2).map { _ in try ground.peer() }
+    let peers = try (0..<2).map { _ in try ground.peer("compute=3600000") }
     var written = 0
     for key in 0..<5 {
       let log = try log(ground, "log-\(key)")
@@ -96,7 +94,7 @@ extension Processes {
       try peers[1].send("compute \(key) by-1 \(log)")
       // It ends when ten thousand writes have been committed since it began.
       let before = try ground.store.statistics().sets
-      try eventually("ten thousand writes") {
+      try eventually("ten thousand writes", within: .seconds(600)) {
         try ground.store.statistics().sets >= before + 10_000
       }
       try peers[0].send("go")
@@ -129,7 +127,10 @@ extension Processes {
     #expect(try ground.store.core.isLeaseHeldElsewhere(EncodedKey(2), in: space))
     try peer.send("go")
     #expect(try peer.nextLine() == "computed 1 theirs")
-    #expect(try !ground.store.core.isLeaseHeldElsewhere(EncodedKey(2), in: space))
+    // The value may be there a moment before the computation has ended.
+    try await awaitEventually("the lease is free") {
+      try !ground.store.core.isLeaseHeldElsewhere(EncodedKey(2), in: space)
+    }
     try peer.dismiss()
   }
 
@@ -144,16 +145,15 @@ extension Processes {
     try holder.stop()
     let misses = try ground.store.statistics().misses
     for _ in 0..<2 {
-      let start = ContinuousClock.now
       let error = await #expect(throws: StoreError.self) {
         try await cache.value(forKey: 7) { "mine" }
       }
       #expect(error?.code == .computationStalled && error?.pid == holder.processIdentifier)
       #expect(error?.message.contains("key 7") == true, "\(error?.message ?? "")")
-      #expect(ContinuousClock.now - start < .seconds(120))
     }
     // A caller that is cancelled does not wait for its time.
-    let patient = PersistentCache<Int, String>(storage: ground.store)
+    let patient = PersistentCache<Int, String>(
+      storage: ground.store, options: CacheOptions(computeTimeout: .seconds(3600)))
     let task = Task { try await patient.value(forKey: 7) { "mine" } }
     try await awaitEventually("the task reads") {
       try ground.store.statistics().misses == misses + 3
@@ -176,7 +176,7 @@ extension Processes {
     #expect(try peers[0].ask("cross 1 2") == "computing")
     #expect(try peers[1].ask("cross 2 1") == "computing")
     for peer in peers { try peer.send("go") }
-    let answers = try peers.map { try $0.nextLine(deadline: .seconds(20)) }
+    let answers = try peers.map { try $0.nextLine(deadline: .seconds(120)) }
     // The first whose time is up fails, and the other one gets what it waits for, or fails as well.
     let failed = answers.filter { $0.hasPrefix("error computationStalled ") }
     #expect(!failed.isEmpty, "\(answers)")
