@@ -19,6 +19,19 @@ extension Processes {
     }.map { $0.join() }
   }
 
+  /// Waits until reads succeed: the limit of these stores is short, and a busy machine may exceed it.
+  private func awaitReads(_ store: SharedStore) throws {
+    try eventually("reads succeed", within: .seconds(300)) {
+      try read(store, threads: 4).allSatisfy { outcome in
+        do {
+          return try outcome.get() == [1]
+        } catch let error as StoreError where error.code == .openTimeout {
+          return false
+        }
+      }
+    }
+  }
+
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `Threads that need new files wait for a stopped process together, and name it`() throws {
     let ground = try StoreFixture(
@@ -28,12 +41,12 @@ extension Processes {
     try stopped.send("compact")
     try stopped.waitUntilStopped()
     let start = ContinuousClock.now
-    for outcome in read(ground.store, threads: 32) {
+    for outcome in read(ground.store, threads: 150) {
       let error = #expect(throws: StoreError.self) { try outcome.get() }
       #expect(error?.code == .openTimeout && error?.pid == stopped.processIdentifier, "\(outcome)")
     }
-    // One after the other they would take 32 s.
-    #expect(ContinuousClock.now - start < .seconds(25))
+    // One after the other they would take 150 s.
+    #expect(ContinuousClock.now - start < .seconds(100))
     // Writes fail at their limits, and those without a limit are kept.
     for key in 10..<20 { ground.numbers[key] = "kept" }
     let writers = (20..<28).map { key in
@@ -44,8 +57,8 @@ extension Processes {
       #expect(error?.code == .openTimeout || error?.code == .writerStalled, "\(error as Any)")
     }
     stopped.continue()
-    try stopped.expect("ok")
-    for outcome in read(ground.store, threads: 4) { #expect(try outcome.get() == [1]) }
+    try stopped.expect("ok", deadline: .seconds(120))
+    try awaitReads(ground.store)
     try ground.store.sync()
     for key in 10..<20 { #expect(try stopped.ask("get \(key)") == "value kept") }
     #expect(try ground.store.verify() == [])
@@ -78,8 +91,12 @@ extension Processes {
     }
     mayEnd.set()
     // It has the snapshot from before the compaction, or an error that says that it lost it.
-    _ = reader.join()
-    for outcome in read(ground.store, threads: 4) { #expect(try outcome.get() == [1]) }
+    do {
+      #expect(try reader.join().get() == [1])
+    } catch let error as StoreError {
+      #expect([.generationReplacedDuringRead, .openTimeout].contains(error.code), "\(error)")
+    }
+    try awaitReads(ground.store)
     #expect(try ground.store.verify() == [])
     try peer.dismiss()
   }
