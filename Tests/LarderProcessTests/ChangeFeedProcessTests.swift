@@ -110,7 +110,9 @@ extension Processes {
       let peer = try ground.peer()
       try peer.send("announce \(round)")
       let before = try store.statistics().entries
-      try eventually("more entries") { try store.statistics().entries >= before + 50 }
+      try eventually("more entries", within: .seconds(600)) {
+        try store.statistics().entries >= before + 50
+      }
       peer.kill()
       _ = try peer.wait()
     }

@@ -82,7 +82,7 @@ extension ProcessStorms {
       let pair = try Pair(durability)
       try pair.owner.send("increment n")
       // The executor may have claimed an offer that was withdrawn in that moment.
-      if pair.areStopped(within: .seconds(4)) { return pair }
+      if pair.areStopped(within: .seconds(15)) { return pair }
       for peer in [pair.owner, pair.executor] { peer.kill() }
     }
     return try #require(nil, "No increment was claimed.")
@@ -124,7 +124,7 @@ extension ProcessStorms {
         pair.owner.kill(SIGCONT)
         #expect(try pair.owner.nextLine() == "ok")
         let table = try pair.ground.store.core.generation().table
-        try eventually("the ticket is free", within: .seconds(5)) { table.ticketHolder == nil }
+        try eventually("the ticket is free", within: .seconds(120)) { table.ticketHolder == nil }
         #expect(try pair.ground.numbers.value(forKey: 7) == "text")
         try pair.ground.numbers.setValue("next", forKey: 7)
         print("The put was executed in round \(round).")

@@ -62,7 +62,7 @@ extension Processes {
           try peer.send("squeeze \(UInt32.random(in: 0...UInt32.max, using: &random)) 40")
         }
         for peer in peers {
-          let answer = try peer.nextLine(deadline: .seconds(120))
+          let answer = try peer.nextLine(deadline: .seconds(600))
           let words = answer.split(separator: " ")
           try #require(words[0] == "squeezed", "\(answer), \(peer), \(seed)")
           writes += try #require(Int(words[1]))

@@ -28,6 +28,7 @@ final class DequeStorm: Sendable {
 
   private static let drivers = 4
   private static let numbersOfProcess = 1_000_000
+  private static let pushes = 100
   let ground: StoreFixture
   let journal = Mutex(Journal())
   private let nextProcess = Atomic<Int>(0)
@@ -59,12 +60,13 @@ final class DequeStorm: Sendable {
     let peers = try (0..<2).map { _ in
       let first = nextProcess.wrappingAdd(1, ordering: .relaxed).oldValue * Self.numbersOfProcess
       let peer = try ground.peer()
-      try peer.send("work storm \(first) 100")
+      try peer.send("work storm \(first) \(Self.pushes)")
       return peer
     }
     for peer in peers {
       var begun: Set<Int> = []
-      for _ in 0..<Int.random(in: 1...150, using: &random) {
+      // Its own pushes are as many lines, whatever the others claim.
+      for _ in 0..<Int.random(in: 1...Self.pushes, using: &random) {
         try note(peer.nextLine(deadline: .seconds(300)), &begun)
       }
       if random.chance(20) { try peer.stop() }
@@ -97,7 +99,10 @@ final class DequeStorm: Sendable {
 
   /// Claims and completes what the processes have left.
   func finish() async throws {
-    while let claim = try await deque.claim(lease: .seconds(3600), timeout: .seconds(5)) {
+    while try deque.status() != .init(waiting: 0, claimed: 0, failed: 0) {
+      // The last ones may be claims of processes whose end is not noticed yet.
+      let claim = try #require(
+        try await deque.claim(lease: .seconds(3600), timeout: .seconds(300)), "an element is lost")
       journal.withLock { journal in
         journal.begun[claim.element, default: 0] += 1
         journal.done[claim.element, default: 0] += 1

@@ -68,7 +68,7 @@ import Testing
       #expect(throws: StoreError.self) { try lock.withLock(timeout: .zero) { _ in } }
       peer.kill()
       _ = try peer.wait()
-      try lock.withLock(timeout: .seconds(10)) { _ in }
+      try lock.withLock(timeout: .seconds(120)) { _ in }
       peer.closeInput()
     }
 
@@ -84,7 +84,7 @@ import Testing
       #expect(ground.numbers[7] == nil)
       peer.kill()
       _ = try peer.wait()
-      #expect(try other.nextLine(deadline: .seconds(10)) == "computed 1 others")
+      #expect(try other.nextLine(deadline: .seconds(120)) == "computed 1 others")
       #expect(ground.numbers[7] == "others")
       try other.dismiss()
       peer.closeInput()

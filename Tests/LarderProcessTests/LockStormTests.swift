@@ -36,7 +36,7 @@ final class LockStorm: Sendable {
   private let kills = Atomic<Int>(0)
   private let isOver = Atomic<Bool>(false)
 
-  init(environment: [String: String] = [:], limit: Duration = .seconds(60)) throws {
+  init(environment: [String: String] = [:], limit: Duration = .seconds(120)) throws {
     ground = try StoreFixture()
     counter = ground.directory.appending("counter")
     self.environment = environment

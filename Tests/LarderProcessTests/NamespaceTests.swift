@@ -8,11 +8,11 @@ import LarderTesting
 import Testing
 
 /// Whether this process may create PID namespaces.
-private let canUnshare: Bool = {
+let canUnshare: Bool = {
   let outcome = try? ChildProcess.run("unshare", ["--pid", "--fork", "true"])
   return outcome?.status.isSuccess ?? false
 }()
-private let needsNamespaces: Comment = "PID namespaces cannot be created here (root on Linux can)"
+let needsNamespaces: Comment = "PID namespaces cannot be created here (root on Linux can)"
 
 /// A PID namespace, which ends with its first process.
 private struct Container {
@@ -81,7 +81,7 @@ extension Processes {
     // The pid is that of the other namespace: the first process of it.
     #expect(error?.code == .lockTimeout && error?.pid != nil)
     container.first.kill()
-    try lock.withLock(timeout: .seconds(60)) { _ in }
+    try lock.withLock(timeout: .seconds(120)) { _ in }
   }
 
   @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))

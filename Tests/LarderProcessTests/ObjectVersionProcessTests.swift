@@ -49,7 +49,7 @@ extension Processes {
       try store.save(first.object, ifUnchangedSince: first.version)
     }
     for peer in peers {
-      #expect(try peer.nextLine(deadline: .seconds(120)).hasPrefix("raised "))
+      #expect(try peer.nextLine(deadline: .seconds(600)).hasPrefix("raised "))
       try peer.dismiss()
     }
     #expect(try store.object(Person.self, id: 1)?.age == 3 * 200 + own)

@@ -31,11 +31,10 @@ extension Processes {
         progress.step()
       }
     }
-    let clock = ContinuousClock()
-    var deadline = clock.now + .seconds(60)
-    while progress.value < limit, clock.now < deadline {}
+    try eventually("the queue is full", within: .seconds(600)) { progress.value >= limit }
     // The setter blocks now, for as long as no process commits.
-    deadline = clock.now + .milliseconds(300)
+    let clock = ContinuousClock()
+    let deadline = clock.now + .milliseconds(300)
     while progress.value == limit, clock.now < deadline {}
     #expect(progress.value == limit)
     #expect(try ground.store.statistics().pendingWrites == limit)
@@ -68,7 +67,7 @@ extension Processes {
   func `Writers that wait for each other are committed together, each with its own result`()
     throws
   {
-    let ground = try StoreFixture()
+    let ground = try StoreFixture(StoreOptions(writeTimeout: .seconds(600)))
     let holder = try ground.peer()
     try ground.numbers.setValue("old", forKey: 5)
     #expect(try holder.ask("hold") == "holding")
@@ -83,10 +82,10 @@ extension Processes {
         }
       }
     }
-    // All are queued: none can have been committed.
-    let clock = ContinuousClock()
-    let deadline = clock.now + .seconds(30)
-    while ground.store.core.queuedWrites < 16, clock.now < deadline {}
+    // None can have been committed.
+    try eventually("all are queued", within: .seconds(300)) {
+      ground.store.core.queuedWrites >= 16
+    }
     try holder.order("go")
     for (index, thread) in threads.enumerated() {
       #expect(try thread.join().get() == (index != 1))
@@ -145,7 +144,7 @@ extension Processes {
     #expect(ground.numbers[0] == nil)
     #expect(throws: ChildProcessError.self) { try peer.wait(deadline: .milliseconds(200)) }
     try holder.order("go")
-    #expect(try peer.wait() == .exited(0))
+    #expect(try peer.wait(deadline: .seconds(120)) == .exited(0))
     #expect((0..<300).filter { ground.numbers[$0] != "v\($0)" } == [])
     try holder.dismiss()
   }

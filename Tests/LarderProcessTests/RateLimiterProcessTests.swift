@@ -49,8 +49,8 @@ extension Processes {
       peer.kill()
       _ = try peer.wait()
     }
-    try ground.store.semaphore("a", permits: 3).withPermit(timeout: .seconds(20)) {}
-    try ground.store.barrier("b", parties: 1).wait(timeout: .seconds(20))
+    try ground.store.semaphore("a", permits: 3).withPermit(timeout: .seconds(120)) {}
+    try ground.store.barrier("b", parties: 1).wait(timeout: .seconds(120))
     #expect(try ground.store.locks().allSatisfy(\.holders.isEmpty))
   }
 }

@@ -29,7 +29,7 @@ extension Processes {
     #expect(try writer.nextLine() == "holding")
     #expect(throws: StoreError.self) { try lock.withReadLock(timeout: .zero) { _ in } }
     writer.kill()
-    try lock.withReadLock(timeout: .seconds(60)) { _ in }
+    try lock.withReadLock(timeout: .seconds(120)) { _ in }
   }
 
   @Test(.timeLimit(.minutes(15)))
@@ -41,7 +41,7 @@ extension Processes {
     let error = #expect(throws: StoreError.self) { try semaphore.withPermit(timeout: .zero) {} }
     #expect(error?.code == .lockTimeout && error?.pid == peers[0].processIdentifier)
     peers[1].kill()
-    try semaphore.withPermit(timeout: .seconds(60)) {
+    try semaphore.withPermit(timeout: .seconds(120)) {
       _ = #expect(throws: StoreError.self) {
         try ground.store.semaphore("a", permits: 3).withPermit(timeout: .zero) {}
       }

@@ -47,14 +47,14 @@ struct StoreFixture {
 
 extension ChildProcess {
   /// Sends a line and demands the answer `ok`.
-  func order(_ line: String, deadline: Duration = .seconds(30)) throws {
+  func order(_ line: String, deadline: Duration = .seconds(120)) throws {
     try send(line, deadline: deadline)
     try expect("ok", deadline: deadline)
   }
 
   /// Sends a line and returns the numbers of the answer, whose first word must be `word`.
   func numbers(
-    _ line: String, _ word: String, deadline: Duration = .seconds(30)
+    _ line: String, _ word: String, deadline: Duration = .seconds(120)
   ) throws -> [Int] {
     let answer = try ask(line, deadline: deadline)
     let words = answer.split(separator: " ")

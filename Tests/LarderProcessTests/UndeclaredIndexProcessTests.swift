@@ -54,7 +54,7 @@ private struct AgedPerson: Storable, Equatable {
     let kinds = ["plain 0 300", "aged 200 300", "plain 100 300"]
     var peers = try kinds.enumerated().map { try start(path, $0.element, seed: $0.offset) }
     for round in 0..<12 {
-      for peer in peers { try peer.wait(for: "wrote") }
+      for peer in peers { try peer.wait(for: "wrote", deadline: .seconds(300)) }
       try check(store)
       if round % 3 == 0 { try store.prepare(AgedPerson.self) }
       try check(store)

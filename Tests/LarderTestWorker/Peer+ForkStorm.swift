@@ -64,7 +64,7 @@ struct ForkStorm: Sendable {
         let child = fork()
         if child == 0 {
           // Ends a child that waits for ever.
-          alarm(20)
+          alarm(60)
           let strange = strangeResults()
           // Nothing is closed in a child, and nothing waits for it.
           defaults.close()
