@@ -62,15 +62,19 @@ struct DelayedReplyTests {
     #expect(try setting.host.store.verify() == [])
   }
 
-  @Test func `A read after a write gets no reply to a request before the write`() async throws {
-    // A link that is held for two seconds counts as lost, and the host then reads nothing.
-    for _ in 0..<10 {
-      let values = try await readAroundAWrite()
-      if values.contains(nil) { continue }
-      #expect(values == ["old", "new", "new"])
-      return
+  /// Returns what `body` reads, in an attempt in which it has read a value each time. A link that is held for
+  /// two seconds counts as lost, and the host then reads nothing: on a busy machine that can happen.
+  private func withLinks(_ body: () async throws -> [String?]) async throws -> [String?] {
+    var values: [String?] = []
+    for _ in 0..<20 {
+      values = try await body()
+      if !values.contains(nil) { break }
     }
-    Issue.record("The links were lost each time.")
+    return values
+  }
+
+  @Test func `A read after a write gets no reply to a request before the write`() async throws {
+    #expect(try await withLinks(readAroundAWrite) == ["old", "new", "new"])
   }
 
   /// Returns what a host reads by a request before a write, after the write, and once its links are up to date.
@@ -104,6 +108,11 @@ struct DelayedReplyTests {
   @Test func `Of two overlapping reads the older value does not replace the newer one`()
     async throws
   {
+    #expect(try await withLinks(overlappingReads) == ["new", "old", "new", "new"])
+  }
+
+  /// Returns what a read finds while an older one waits, what that one finds, and what both find then.
+  private func overlappingReads() async throws -> [String?] {
     let setting = try await Setting()
     let second = try RedisLink(setting.proxy.socket("second"), prefix: "test")
     let first = setting.host.cache()
@@ -122,25 +131,37 @@ struct DelayedReplyTests {
     setting.proxy.hold("second-link")
     try await writer.setValue("new", forKey: "k")
     // The link has not heard of the change yet.
-    #expect(try await other.value(forKey: "k") == "new")
+    guard let newer = try await other.value(forKey: "k") else { return [nil] }
     let store = setting.host.store
     try await awaitEventually("the host has a copy of the newer value") {
       try store.namespace("values").bytes(forKey: "k") != nil
     }
     setting.proxy.release("first")
-    #expect(try await late.value == "old")
+    let older = try await late.value
     // Its copy is stored or refused by now, because the store executes writes in their order.
     try await store.write { _ in }
-    #expect(try await first.value(forKey: "k") == "new")
-    #expect(try await other.value(forKey: "k") == "new")
+    let values = [try await first.value(forKey: "k"), try await other.value(forKey: "k")]
     setting.proxy.release("first-link")
     setting.proxy.release("second-link")
     #expect(try store.verify() == [])
+    return [newer, older] + values
   }
 
   @Test func `A copy of which a change is held back is served for no longer than the limit`()
     async throws
   {
+    // On a busy machine the limit may be over before the first read.
+    for _ in 0..<20 {
+      if let age = try await ageOfLastOldRead() {
+        #expect(age < .seconds(1))
+        return
+      }
+    }
+    Issue.record("The old value was never read.")
+  }
+
+  /// Returns when the last read of a replaced value began, after the write, if there was one.
+  private func ageOfLastOldRead() async throws -> Duration? {
     let setting = try await Setting()
     let options = RemoteOptions(maxStaleness: .seconds(1))
     let (reader, writer) = (setting.host.cache("values", options), setting.writer.cache())
@@ -150,14 +171,14 @@ struct DelayedReplyTests {
     try await writer.setValue("new", forKey: "k")
     let written = ContinuousClock.now
     var last: ContinuousClock.Instant?
-    try await awaitEventually("the host reads the new value", within: .seconds(60)) {
+    try await awaitEventually("the host reads the new value") {
       let start = ContinuousClock.now
       if try await reader.value(forKey: "k") == "new" { return true }
       last = start
       return false
     }
-    #expect(try #require(last, "the old value was never read") - written < .seconds(1))
     setting.proxy.release("first-link")
+    return last.map { $0 - written }
   }
 
   @Test func `After the latest value a read finds no older one, also if the key is gone`()
@@ -170,7 +191,9 @@ struct DelayedReplyTests {
     setting.proxy.hold("first-link")
     try await writer.setValue("new", forKey: "k")
     #expect(try await reader.value(forKey: "k", freshness: .latest) == "new")
-    #expect(try await reader.value(forKey: "k") == "new")
+    // On a busy machine the link may count as lost by now.
+    let found = try await reader.value(forKey: "k")
+    #expect(found == "new" || found == nil)
     #expect(try await writer.removeValue(forKey: "k"))
     #expect(try await reader.value(forKey: "k", freshness: .latest) == nil)
     #expect(try await reader.value(forKey: "k") == nil)
