@@ -37,7 +37,7 @@ struct RedisLockTests {
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       for task in 0..<12 {
         tasks.addTask {
-          try await links[task % 3].withLock("a/b {c}", timeout: .seconds(120)) { hold in
+          try await links[task % 3].withLock("a/b {c}", timeout: .seconds(600)) { hold in
             closures.enter(hold.fencingToken)
             _ = try await links[0].ping()
             closures.leave()
@@ -55,11 +55,13 @@ struct RedisLockTests {
     let link = try RedisLink(server.socket, prefix: "locks")
     let connection = try await RedisConnection.connect(to: server.socket)
     let key = "locks:l:{job}"
-    try await link.withLock("job", lease: .seconds(3)) { _ in
+    try await link.withLock("job", lease: .seconds(12)) { _ in
       let holder = try await connection.send(RedisCommand("GET", key))
+      let start = ContinuousClock.now
+      // Without renewals, of which each has eight seconds, the key is gone then.
+      try await awaitEventually("the lease is over") { start.duration(to: .now) > .seconds(12) }
       let error = await redisError {
-        // Longer than the lease.
-        try await link.withLock("job", timeout: .seconds(4)) { _ in }
+        try await link.withLock("job", timeout: .milliseconds(200)) { _ in }
       }
       #expect(error?.code == .lockTimeout && error?.message.contains("process") == true)
       #expect(try await connection.send(RedisCommand("GET", key)) == holder)
@@ -97,7 +99,7 @@ struct RedisLockTests {
     let link = try RedisLink(server.socket, prefix: "locks")
     let closures = Closures()
     let holder = Task {
-      try await link.withLock("job", lease: .seconds(60)) { hold in
+      try await link.withLock("job", lease: .seconds(3600)) { hold in
         closures.enter(hold.fencingToken)
         try await awaitEventually("the task is cancelled") { Task.isCancelled }
       }
@@ -109,7 +111,7 @@ struct RedisLockTests {
     holder.cancel()
     _ = await holder.result
     // Long before the lease ends.
-    #expect(try await link.withLock("job", timeout: .seconds(30)) { $0.fencingToken } > 0)
+    #expect(try await link.withLock("job", timeout: .seconds(600)) { $0.fencingToken } > 0)
   }
 
   @Test func `A server that has lost a lock makes it an error, and later numbers are greater`()
