@@ -68,7 +68,7 @@ final class ClusterServers: RemoteServers {
         try await send("CLUSTER", "ADDSLOTSRANGE", first, end - 1, to: index)
       }
     }
-    try await awaitEventually("all servers know all others", within: .seconds(60)) {
+    try await awaitEventually("all servers know all others") {
       try await hasAll("cluster_known_nodes:\(count)\r\n")
     }
     for index in primaries..<(primaries * (1 + replicas)) {
@@ -77,7 +77,7 @@ final class ClusterServers: RemoteServers {
         await redisError { try await send("CLUSTER", "REPLICATE", primary, to: index) } == nil
       }
     }
-    try await awaitEventually("the cluster is in order", within: .seconds(60)) {
+    try await awaitEventually("the cluster is in order") {
       guard try await hasAll("cluster_state:ok") else { return false }
       for index in 0..<primaries where replicas > 0 {
         let info = try await send("INFO", "replication", to: index).text ?? ""
@@ -141,7 +141,7 @@ final class ClusterServers: RemoteServers {
       if keys.isEmpty { return }
       for key in keys {
         try await send(
-          "MIGRATE", "127.0.0.1", servers[to].port, key, 0, 5000, "REPLACE", to: from)
+          "MIGRATE", "127.0.0.1", servers[to].port, key, 0, 50_000, "REPLACE", to: from)
       }
     }
   }

