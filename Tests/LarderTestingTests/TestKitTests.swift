@@ -22,19 +22,27 @@ struct TemporaryDirectoryTests {
     #expect(TestFiles.names(in: first.path) == [])
   }
 
-  @Test func `Everything in it is deleted with it, links without their targets`() throws {
-    let kept = try TemporaryDirectory()
-    try TestFiles.write([1, 2, 3], to: kept.appending("file"))
-    var directory: TemporaryDirectory? = try TemporaryDirectory()
-    let path = try #require(directory).path
-    try TestFiles.makeDirectory("\(path)/a")
-    try TestFiles.makeDirectory("\(path)/a/b")
-    try TestFiles.write([4], to: "\(path)/a/b/file")
-    try TestFiles.makeSymbolicLink("\(path)/a/link", to: kept.path)
-    try TestFiles.setMode(0, of: "\(path)/a")
-    directory = nil
-    #expect(!TestFiles.exists(path))
-    #expect(try TestFiles.contents(of: kept.appending("file")) == [1, 2, 3])
+  @Test func `Everything in it is deleted with it, links without their targets`() async {
+    await #expect(processExitsWith: .success) {
+      // Root needs no permissions: a missing one would not be noticed.
+      if getuid() == 0 {
+        unsafe unsetenv("TMPDIR")
+        try #require(setgid(65_534) == 0 && setuid(65_534) == 0)
+      }
+      let kept = try TemporaryDirectory()
+      try TestFiles.write([1, 2, 3], to: kept.appending("file"))
+      var directory: TemporaryDirectory? = try TemporaryDirectory()
+      let path = try #require(directory).path
+      try TestFiles.makeDirectory("\(path)/a")
+      try TestFiles.makeDirectory("\(path)/a/b")
+      try TestFiles.write([4], to: "\(path)/a/b/file")
+      try TestFiles.makeSymbolicLink("\(path)/a/link", to: kept.path)
+      try TestFiles.setMode(0, of: "\(path)/a")
+      #expect(throws: SystemCallError.self) { try TestFiles.contents(of: "\(path)/a/b/file") }
+      directory = nil
+      #expect(!TestFiles.exists(path))
+      #expect(try TestFiles.contents(of: kept.appending("file")) == [1, 2, 3])
+    }
   }
 
   @Test func `The scoped form removes it also when the body throws`() throws {
