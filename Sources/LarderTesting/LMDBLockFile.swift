@@ -33,9 +33,9 @@
       try TestFiles.overwrite([UInt8(highest)], at: offset(of: lock) + 3, in: path)
     }
 
-    /// Waits until a thread sleeps for the lock. Returns `false` if none does within a minute.
+    /// Waits until a thread sleeps for the lock. Returns `false` if none does within five minutes.
     package func waitForWaiter(of lock: Lock, in process: ChildProcess) throws -> Bool {
-      let limit = ContinuousClock.now + .seconds(60)
+      let limit = ContinuousClock.now + .seconds(300)
       while ContinuousClock.now < limit {
         if try word(of: lock) & LMDBLockFile.waiters != 0, process.isAsleep { return true }
         sched_yield()

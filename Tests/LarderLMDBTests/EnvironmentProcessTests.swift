@@ -52,8 +52,8 @@ import Testing
     let (first, second) = (try peer("ondemand"), try peer("ondemand"))
     try first.send("lmdb add n 3000")
     try second.send("lmdb add n 3000")
-    #expect(try first.nextLine() == "ok")
-    #expect(try second.nextLine() == "ok")
+    #expect(try first.nextLine(deadline: .seconds(300)) == "ok")
+    #expect(try second.nextLine(deadline: .seconds(300)) == "ok")
     #expect(try first.ask("lmdb get n") == "value 6000")
     try dismiss(first, second)
   }
@@ -162,7 +162,7 @@ import Testing
     #expect(code { _ = try open(.init(openTimeout: .milliseconds(50))) } == .openTimeout)
     let path = path
     let opener = JoinableThread {
-      code { _ = try Environment(at: path, .init(openTimeout: .seconds(60))) }
+      code { _ = try Environment(at: path, .init(openTimeout: .seconds(600))) }
     }
     holder.kill()
     #expect(try holder.wait() == .killed)

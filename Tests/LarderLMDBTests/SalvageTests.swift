@@ -4,6 +4,7 @@
 
 import Foundation
 import LarderLMDB
+import LarderTesting
 import Testing
 
 /// Reading damaged files by bytes.
@@ -57,8 +58,7 @@ import Testing
   }
 
   @Test func `Any bytes are read to an end, and bounded by the file`() throws {
-    let seed = UInt64.random(in: 0...UInt64.max)
-    print("seed \(seed)")
+    let seed = Seed.announce().value
     let scratch = try ScratchDirectory()
     let corpus = try Corpus(directory: scratch.path, seed: seed)
     let count = Damage.allCases.count * corpus.images.count * 2

@@ -4,6 +4,7 @@
 
 import Foundation
 import LarderLMDB
+import LarderTesting
 import Testing
 
 /// Any damaged file gets a verdict, and LMDB survives what was accepted.
@@ -130,10 +131,7 @@ struct StructuralDamageTests {
   @Test func `LMDB survives each damaged file that the verifier accepts`() async throws {
     let environment = ProcessInfo.processInfo.environment
     let count = Int(environment["LARDER_DAMAGED_FILES"] ?? "") ?? 2_000
-    var system = SystemRandomNumberGenerator()
-    let seed = environment["LARDER_SEED"].flatMap { UInt64($0) } ?? system.next()
-    print("LMDB survives each damaged file that the verifier accepts: LARDER_SEED=\(seed)")
-
+    let seed = Seed.announce().value
     let directory = scratch.path
     let corpus = try Corpus(directory: directory, seed: seed)
     var accepted: [Int] = []

@@ -4,6 +4,7 @@
 
 import Foundation
 import LarderLMDB
+import LarderTesting
 import Testing
 
 /// A healthy file is never called damaged, however it came to be.
@@ -173,10 +174,7 @@ struct StructuralVerifierTests {
   /// Verified after each commit, by path and under the next, uncommitted transaction.
   @Test(arguments: 0..<6)
   func `Random work never makes an invalid file`(part: Int) throws {
-    var seeds = SystemRandomNumberGenerator()
-    let given = ProcessInfo.processInfo.environment["LARDER_SEED"].flatMap { UInt64($0) }
-    let seed = given ?? seeds.next()
-    print("Random work never makes an unsound file: part \(part), LARDER_SEED=\(seed)")
+    let seed = Seed.announce("Random work never makes an invalid file, part \(part)").value
     let flags = part == 5 ? RawEnvironment.writeMap | RawEnvironment.noSync : RawEnvironment.noSync
     let environment = try RawEnvironment(scratch.path, flags: flags, mapBytes: 1 << 30)
     var workload = Workload(seed: seed &+ UInt64(part))

@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test func `A write that waits for a stopped process continues when that is killed`() throws {
-    let (environment, table, peer) = try openBehindStopped(.seconds(60))
+    let (environment, table, peer) = try openBehindStopped(.seconds(600))
     let writer = JoinableThread {
       Result { try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: table) } }
     }
