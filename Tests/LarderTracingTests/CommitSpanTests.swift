@@ -82,7 +82,7 @@ struct CommitSpanTests {
       Result {
         try store.write { _ in
           isRunning.withLock { $0 = true }
-          try eventually("the writes are queued") { mayEnd.withLock { $0 } }
+          try eventually("the writes are queued", within: .seconds(600)) { mayEnd.withLock { $0 } }
         }
       }
     }
@@ -99,7 +99,7 @@ struct CommitSpanTests {
   }
 
   @Test func `A group commit of several spans is a root with a link to each`() async throws {
-    let traced = try TracedStore()
+    let traced = try TracedStore(StoreOptions(writeTimeout: .seconds(600)))
     let parents = Mutex<Set<String>>([])
     let (tracer, cache) = (traced.tracer, traced.cache)
     let span = try await groupCommit(traced, count: 4) { number in
@@ -118,7 +118,7 @@ struct CommitSpanTests {
   @Test func `A group commit of one span is a child of it, also if other writes have no context`()
     async throws
   {
-    let traced = try TracedStore()
+    let traced = try TracedStore(StoreOptions(writeTimeout: .seconds(600)))
     let request = try await traced.tracer.request { span in
       let cache = traced.cache
       let commit = try await groupCommit(traced, count: 4) { number in

@@ -132,7 +132,10 @@ struct TracedStore {
     // Its requests would be among those that the tests count.
     options.sweepsWhenIdle = false
     temporary = try TemporaryStore(options.tracing(keys: keys, tracer: tracer))
-    cache = PersistentCache(storage: temporary.store, namespace: "sums")
+    // Other tests may keep the threads of Swift's pool for long.
+    cache = PersistentCache(
+      storage: temporary.store, namespace: "sums",
+      options: CacheOptions(computeTimeout: .seconds(600)))
   }
 
   /// Starts a peer that has the store open.

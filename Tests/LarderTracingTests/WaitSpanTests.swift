@@ -90,7 +90,7 @@ struct WaitSpanTests {
   @Test func `A wait for the writer lock is part of the commit and names the writing process`()
     async throws
   {
-    let traced = try TracedStore()
+    let traced = try TracedStore(StoreOptions(writeTimeout: .seconds(600)))
     let (store, tracer) = (traced.store, traced.tracer)
     let peer = try traced.peer()
     #expect(try peer.ask("hold") == "holding")
@@ -132,7 +132,8 @@ struct WaitSpanTests {
   {
     let traced = try TracedStore()
     let (store, tracer) = (traced.store, traced.tracer)
-    let numbers = PersistentCache<Int, String>(storage: store)
+    let numbers = PersistentCache<Int, String>(
+      storage: store, options: CacheOptions(computeTimeout: .seconds(600)))
     let peer = try computingPeer(traced)
     try await wait({ store.core.waitingForCommits > 0 }, peer) {
       try await tracer.request { _ in
@@ -154,7 +155,8 @@ struct WaitSpanTests {
   {
     let traced = try TracedStore()
     let (store, tracer) = (traced.store, traced.tracer)
-    let numbers = PersistentCache<Int, String>(storage: store)
+    let numbers = PersistentCache<Int, String>(
+      storage: store, options: CacheOptions(computeTimeout: .seconds(600)))
     let peer = try computingPeer(traced)
     let task = Task { try await numbers.value(forKey: 1) { "ours" } }
     try await awaitEventually("the task waits") { store.core.waitingForCommits > 0 }
