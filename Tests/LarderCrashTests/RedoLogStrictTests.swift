@@ -45,7 +45,9 @@ private struct CrashableStore {
     _ = try peer.wait()
   }
 
-  /// The commits that a process finds after a crash of the system now.
+  /// The commits that a process finds after a crash of the system now, if the disk has what was written.
+  ///
+  /// Whether it was synced is tested where the power is cut, as in `ConcurrentPowerCutTests.swift`.
   func recovered() throws -> [String] {
     let copy = scratch.appending("copy")
     TestFiles.removeAll(copy)
@@ -66,7 +68,7 @@ extension PowerCuts {
     .enabled(if: hasFaults && PreloadShim.isAvailable, needsFaultsAndShims),
     .timeLimit(.minutes(15)), arguments: ["durable", "strict"],
     ["afterCommit:kill@1", "logCommitted:kill@1"])
-  func `A commit after a large one of a killed process is on the disk when it returns`(
+  func `A commit after a large one of a killed process is in the log when it returns`(
     durability: String, fault: String
   ) throws {
     let store = try CrashableStore(durability)
