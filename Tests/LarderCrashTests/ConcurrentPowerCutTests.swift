@@ -77,7 +77,7 @@ private struct RecordedCompany {
       ["/bin/sh", "-c", lines.joined(separator: "\n")], recording: DiskRecording.calls, to: log,
       withData: true,
       environment: boot.environment.merging(mutant.map { ["LARDER_MUTANT": $0] } ?? [:]) { $1 })
-    let status = try shell.wait()
+    let status = try shell.wait(deadline: .seconds(300))
     guard status.isSuccess else {
       throw Failure(description: "The recording failed: \(status), \(shell.standardErrorText)")
     }
