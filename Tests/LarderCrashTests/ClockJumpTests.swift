@@ -17,7 +17,7 @@ extension Crashes {
     let scratch = try Scratch()
     let clock = ManualClock()
     var options = StoreOptions(
-      budget: .bytes(40_000), clock: StoreClock { clock.now }, writeTimeout: .seconds(10))
+      budget: .bytes(40_000), clock: StoreClock { clock.now }, writeTimeout: .seconds(600))
     options.sweepsWhenIdle = false
     let store = try SharedStore(at: scratch.appending("store"), options)
     let cache = PersistentCache<Int, String>(storage: store)

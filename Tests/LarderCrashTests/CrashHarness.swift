@@ -37,7 +37,7 @@ final class CrashHarness {
   }
 
   /// The time limit of any operation after a process was killed.
-  static let deadline = Duration.seconds(20)
+  static let deadline = Duration.seconds(120)
 
   private let scratch: Scratch
   private var grounds: [String: String] = [:]

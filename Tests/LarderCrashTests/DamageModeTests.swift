@@ -33,22 +33,31 @@ import Testing
       "entry", "records", "cbor", "state", "current", "key", "table", "verifier", "query", "line",
       "indexkey", "object", "catalog",
     ]
-    let outcome = try FuzzRun.run(
-      targets: names, seconds: 4, seed: seed, corpus: directory.path, report: { print($0) })
-    #expect(outcome.crashes == [])
-    for name in names { #expect(outcome.runs[name] ?? 0 > 20, "\(name)") }
+    var left = names
+    // On a busy machine the time of a target may be over when its worker has begun.
+    for seconds in [4.0, 40, 400] where !left.isEmpty {
+      let outcome = try FuzzRun.run(
+        targets: left, seconds: seconds, seed: seed, corpus: directory.path, report: { print($0) })
+      #expect(outcome.crashes == [])
+      left.removeAll { outcome.runs[$0] ?? 0 > 20 }
+    }
+    #expect(left == [])
   }
 
   @Test func `A fuzzer finds a trap after two comparisons, names it and keeps the input`() throws {
     let directory = try TemporaryDirectory()
-    let outcome = try FuzzRun.run(
-      targets: ["canary"], seconds: 3, seed: 1, corpus: directory.path, report: { _ in })
-    #expect(!outcome.crashes.isEmpty)
+    var crashes: [String] = []
+    for seconds in [3.0, 30, 300] where crashes.isEmpty {
+      crashes = try FuzzRun.run(
+        targets: ["canary"], seconds: seconds, seed: 1, corpus: directory.path, report: { _ in }
+      ).crashes
+    }
+    try #require(!crashes.isEmpty)
     let name = try #require(
       TestFiles.names(in: directory.path).first { $0.hasPrefix("crash-canary-") })
     let input = try TestFiles.contents(of: directory.appending(name))
     #expect(input.prefix(2) == [1, 0xFF] && input[2] & 0x80 != 0)
-    #expect(outcome.crashes[0].contains("the canary"))
+    #expect(crashes[0].contains("the canary"))
   }
 }
 

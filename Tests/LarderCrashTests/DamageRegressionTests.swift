@@ -33,7 +33,7 @@ import Testing
   func open(_ durability: Durability) throws -> SharedStore {
     try SharedStore(
       at: path,
-      .init(durability: durability, openTimeout: .seconds(5), writeTimeout: .seconds(5)))
+      .init(durability: durability, openTimeout: .seconds(120), writeTimeout: .seconds(120)))
   }
 
   /// Everything is there, and it works.

@@ -242,9 +242,9 @@ extension Crashes {
     let answer = try newcomer.ask("open \(store.path) wait=300")
     #expect(answer.hasPrefix("error openTimeout "), "\(answer)")
     #expect(try witness.ask("set 1 one") == "ok")
-    try newcomer.send("open \(store.path) wait=20000")
+    try newcomer.send("open \(store.path) wait=600000")
     stopped.kill()
-    #expect(try newcomer.nextLine().hasPrefix("opened "))
+    #expect(try newcomer.nextLine(deadline: .seconds(120)).hasPrefix("opened "))
     #expect(try newcomer.ask("get 1") == "value one")
     #expect(try newcomer.ask("verify") == "sound")
   }

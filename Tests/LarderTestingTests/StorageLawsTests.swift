@@ -89,7 +89,7 @@ struct StorageLawsTests {
     let seed = Seed.announce(mutant.name)
     // A violation that needs a race of two threads gets many tries; one that needs certain keys, a
     // few.
-    for trial in seed.trials(mutant.isRace ? 20 : 4) {
+    for trial in seed.trials(mutant.isRace ? 300 : 4) {
       if !mutant.make().waitForViolations(of: [mutant.law], seed: trial).isEmpty { return }
     }
     Issue.record("\(mutant.name) was not caught by \(mutant.law), \(seed)")
