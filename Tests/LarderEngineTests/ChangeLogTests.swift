@@ -275,16 +275,16 @@ import Testing
     let start = try store.changeCursor()
     #expect(try store.recentChanges(since: start, timeout: .milliseconds(20)) == [])
     let begun = ContinuousClock.now
-    #expect(try store.recentChanges(since: start, limit: -1, timeout: .seconds(300)) == [])
-    #expect(ContinuousClock.now - begun < .seconds(200))
-    let waiting = JoinableThread { try? store.recentChanges(since: start, timeout: .seconds(300)) }
+    #expect(try store.recentChanges(since: start, limit: -1, timeout: .seconds(800)) == [])
+    #expect(ContinuousClock.now - begun < .seconds(600))
+    let waiting = JoinableThread { try? store.recentChanges(since: start, timeout: .seconds(800)) }
     try other.setBytes([1], forKey: 1)
     let events = try #require(waiting.join())
     #expect(texts(events) == [["set /1"]])
     let end = events[0].cursor
     let closing = JoinableThread { () -> StoreError.Code? in
       do {
-        _ = try store.recentChanges(since: end, timeout: .seconds(300))
+        _ = try store.recentChanges(since: end, timeout: .seconds(800))
         return nil
       } catch {
         return (error as? StoreError)?.code

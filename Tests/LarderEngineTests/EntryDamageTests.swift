@@ -156,7 +156,8 @@ import Testing
     #expect(third.events == [])
   }
 
-  @Test func `After a crash of the system a durable store has every commit`() throws {
+  // That its commits are on the disk is in `RedoLogPowerCutTests.swift`: here a read finds them in any case.
+  @Test func `A durable store that was complete in another boot has every commit`() throws {
     let store = try SharedStore(at: path, .init(durability: .durable))
     for key in 0..<50 { try store.setBytes(Self.payload(key * 300), forKey: key) }
     store.close()
@@ -168,6 +169,7 @@ import Testing
     #expect(log.events == [])
   }
 
+  // The order of its syncs is in `CloseSyncTests.swift`.
   @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   func `A store that was closed in order outlives a restart`() throws {
     let boot = try SystemBoot()

@@ -42,7 +42,7 @@ import Testing
 
   /// The mark is written by the thread that leads the writes of the store.
   func waitUntilClean() throws {
-    let deadline = Self.now() + 60_000
+    let deadline = Self.now() + 300_000
     while try isDirty(), Self.now() < deadline {}
     #expect(try !isDirty())
   }

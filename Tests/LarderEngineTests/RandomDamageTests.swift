@@ -91,6 +91,6 @@ import Testing
       }
     }
     // Most damage is not to the data, and must not cost any.
-    #expect(kept >= 70, "of 162 trials, \(seed)")
+    #expect(kept >= 70, "of 216 trials, \(seed)")
   }
 }

@@ -12,7 +12,7 @@ struct RemoteRecordTests {
   private let ground: TemporaryDirectory
   private let store: SharedStore
   private let names = (1...9).map { RemoteName("redis://server-\($0), prefix larder") }
-  private let limit = StalenessLimit(.seconds(5))
+  private let limit = StalenessLimit(.seconds(500))
 
   init() throws {
     ground = try TemporaryDirectory()

@@ -32,8 +32,9 @@ import Testing
       hashes.filter { hashPrefix($0) < threshold }.map { Sample(hash: $0, kind: .put).hash })
   }
 
+  private static var now: UInt64 { Clocks.monotonicNanoseconds() / 1_000_000 }
   /// A minute from now, so that the ticks of the store's thread do not end the sampling.
-  private static var end: UInt64 { Clocks.monotonicNanoseconds() / 1_000_000 + 60_000 }
+  private static var end: UInt64 { now + 60_000 }
 
   private func take() -> (samples: [Sample], isLost: Bool) {
     var samples: [Sample] = []
@@ -86,16 +87,17 @@ import Testing
   }
 
   @Test func `Sampling ends at the first tick after its end, or with an end far ahead`() throws {
-    #expect(table.claimSampling(milliseconds: 1000, until: 2000))
-    table.renewSampling(threshold: .max, until: 2000)
-    #expect(!table.claimSampling(milliseconds: 1999, until: 3000), "it is another process's")
-    table.endStaleSampling(milliseconds: 1999)
+    let end = Self.end
+    #expect(table.claimSampling(milliseconds: end - 1000, until: end))
+    table.renewSampling(threshold: .max, until: end)
+    #expect(!table.claimSampling(milliseconds: end - 1, until: end + 1000), "another process's")
+    table.endStaleSampling(milliseconds: end - 1)
     #expect(table.sampleThreshold == .max)
-    table.endStaleSampling(milliseconds: 2000)
+    table.endStaleSampling(milliseconds: end)
     #expect(table.sampleThreshold == 0)
-    #expect(table.claimSampling(milliseconds: 2000, until: 3000))
-    table.renewSampling(threshold: .max, until: 10_000_000)
-    table.endStaleSampling(milliseconds: 2001)
+    #expect(table.claimSampling(milliseconds: end, until: end + 1000))
+    table.renewSampling(threshold: .max, until: end + 10_000_000)
+    table.endStaleSampling(milliseconds: end + 1)
     #expect(table.sampleThreshold == 0)
   }
 
@@ -133,8 +135,9 @@ import Testing
       table.endStaleSampling(milliseconds: random.next())
     }
     table.endSampling()
-    #expect(table.claimSampling(milliseconds: 1000, until: 2000))
-    table.renewSampling(threshold: .max, until: 2000)
+    let end = Self.end
+    #expect(table.claimSampling(milliseconds: Self.now, until: end))
+    table.renewSampling(threshold: .max, until: end)
     _ = try store.bytes(forKey: 1)
     #expect(try Set(take().samples.map(\.hash)) == sampled(1..<2, below: .max))
     #expect(try store.verify() == [])

@@ -93,12 +93,16 @@ import Testing
     let semaphore = store.semaphore("a", permits: 3)
     let inside = Counter()
     try await withThrowingTaskGroup(of: Void.self) { group in
-      for _ in 0..<30 {
+      for task in 0..<30 {
         group.addTask {
-          for _ in 0..<5 {
+          for round in 0..<5 {
             try await semaphore.withPermit(timeout: .seconds(600)) {
               inside.enter()
               await Task.yield()
+              // Whatever the order of the tasks: these three are left in the end.
+              if task < 3, round == 0 {
+                try await awaitEventually("three are inside") { inside.now == 3 }
+              }
               inside.leave()
             }
           }
@@ -144,6 +148,7 @@ import Testing
   private final class Counter: Sendable {
     private let count = Atomic<Int>(0)
     let most = Atomic<Int>(0)
+    var now: Int { count.load(ordering: .relaxed) }
 
     func enter() {
       most.max(count.wrappingAdd(1, ordering: .relaxed).newValue, ordering: .relaxed)

@@ -39,7 +39,11 @@ import Testing
     throws
   {
     let directory = try TemporaryDirectory()
-    let store = try SharedStore(at: directory.path + "/store")
+    // The store's thread begins no transaction in between.
+    var options = StoreOptions()
+    options.sweepsWhenIdle = false
+    options.idleSyncDelay = nil
+    let store = try SharedStore(at: directory.path + "/store", options)
     let generation = try store.core.generation()
     var last = try generation.information().lastTransaction
     func expectOne(_ body: () throws -> Void) throws {

@@ -140,6 +140,7 @@ import Testing
   }
 
   @Test func `What was read lately outlives what was not`() throws {
+    var random = Seed.announce().generator()
     let clock = ManualClock(milliseconds: 1000)
     let store = try SharedStore(
       at: path, .init(budget: .kilobytes(100), clock: StoreClock { clock.now }))
@@ -152,7 +153,8 @@ import Testing
       for hot in 0..<20 { _ = try store.bytes(forKey: hot) }
       for _ in 0..<50 {
         try store.setBytes(
-          [UInt8](repeating: 1, count: 100), forKey: Int.random(in: 1000..<1_000_000))
+          [UInt8](repeating: 1, count: 100),
+          forKey: Int.random(in: 1000..<1_000_000, using: &random))
         for hot in 0..<20 { _ = try store.bytes(forKey: hot) }
       }
     }
