@@ -15,7 +15,8 @@ import Testing
   init() throws { directory = try TemporaryDirectory() }
 
   private func open(_ budget: ByteCount) throws -> SharedStore {
-    try SharedStore(at: directory.path + "/store", StoreOptions(budget: budget))
+    try SharedStore(
+      at: directory.path + "/store", StoreOptions(budget: budget, writeTimeout: .seconds(800)))
   }
 
   /// Queues all writes of `body` behind one transaction, so that they are one batch.

@@ -109,7 +109,10 @@ final class Shared<Value: Sendable>: Sendable {
     for index in 0..<500 { cache[index] = sample(index) }
     for index in 0..<500 { #expect(cache[index] == sample(index)) }
     try cache.sync()
+    let before = try store.statistics().storeHits
     for index in 0..<500 { #expect(cache[index] == sample(index)) }
+    // What is not in memory is read from the store.
+    #expect(try store.statistics().storeHits >= before + 400)
   }
 
   @Test func `An item that expired is gone for subscript, item and fetch`() throws {

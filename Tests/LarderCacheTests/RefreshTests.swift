@@ -166,7 +166,7 @@ import Testing
       }
     }
     #expect(share(remaining: 10_000) == 0)
-    #expect((300...440).contains(share(remaining: 100)))
+    #expect((270...470).contains(share(remaining: 100)))
     #expect(share(remaining: 1) > 950)
     #expect(!refresh.isDue(expires: .max, computeTime: 100, at: 0))
   }
@@ -343,7 +343,7 @@ import Testing
     usesStore: Bool
   ) async throws {
     let cache = PersistentCache<String, Int>(
-      storage: usesStore ? store : nil, options: CacheOptions(computeTimeout: .seconds(20)))
+      storage: usesStore ? store : nil, options: CacheOptions(computeTimeout: .seconds(600)))
     await #expect(throws: Failure.self) {
       try await cache.value(forKey: "k") {
         try await cache.setValue(7, forKey: "k")
@@ -410,7 +410,10 @@ import Testing
     #expect(error?.code == .computationStalled)
     #expect(error?.message.contains("key k of namespace slow") == true)
     try await awaitEventually("it is cancelled") { wasCancelled.value.withLock { $0 } }
-    #expect(try await cache.value(forKey: "k") { 2 } == 2)
+    // The limit is that of this computation too, which may get no time for so long.
+    try await awaitEventually("the next caller computes") {
+      (try? await cache.value(forKey: "k") { 2 }) == 2
+    }
   }
 
   @Test(arguments: [true, false])

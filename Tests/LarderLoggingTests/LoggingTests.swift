@@ -133,6 +133,8 @@ struct LoggingTests {
     #expect(handler.entries.isEmpty, "\(handler.entries)")
     cache["large"] = [UInt8](repeating: 1, count: 2 << 20)
     try store.sync()
+    // An error of a queued write is reported shortly after sync() has returned.
+    try eventually("the error is logged") { !handler.entries.isEmpty }
     let entry = try #require(handler.entries.first)
     #expect(handler.entries.count == 1)
     #expect(entry.level == .warning)

@@ -10,6 +10,14 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct HistogramTests {
+  /// The store's thread begins no transaction that a test counts.
+  private func quiet(_ latencies: StoreLatencies) -> StoreOptions {
+    var options = StoreOptions()
+    options.sweepsWhenIdle = false
+    options.idleSyncDelay = nil
+    return options.recordingLatencies(in: latencies)
+  }
+
   @Test func `A duration belongs to the first bucket whose bound is not lower`() {
     let bounds = LatencyHistogram.bounds
     #expect(bounds.count == 28)
@@ -56,9 +64,7 @@ struct HistogramTests {
   {
     let latencies = StoreLatencies(readInterval: 1)
     #expect(latencies.prometheusText().isEmpty)
-    var options = StoreOptions().recordingLatencies(in: latencies)
-    options.sweepsWhenIdle = false
-    let temporary = try TemporaryStore(options)
+    let temporary = try TemporaryStore(quiet(latencies))
     let store = temporary.store
     let before = try store.statistics().commits
     for key in 0..<20 { try await store.setBytes([1], forKey: key) }
@@ -105,7 +111,7 @@ struct HistogramTests {
     interval: Int, timed: Int
   ) throws {
     let latencies = StoreLatencies(readInterval: interval)
-    let temporary = try TemporaryStore(StoreOptions().recordingLatencies(in: latencies))
+    let temporary = try TemporaryStore(quiet(latencies))
     try temporary.store.setBytes([1], forKey: 1)
     for _ in 0..<4096 { _ = try temporary.store.bytes(forKey: 1) }
     func reads() throws -> Int {
@@ -125,7 +131,7 @@ struct HistogramTests {
     let directory = try TemporaryDirectory()
     let paths = ["a \"quoted\" \\ one", "two\nlines"].map { directory.appending($0) }
     let stores = try paths.map {
-      try SharedStore(at: $0, StoreOptions().recordingLatencies(in: latencies))
+      try SharedStore(at: $0, quiet(latencies))
     }
     defer { for store in stores { store.close() } }
     for (index, store) in stores.enumerated() {
@@ -140,7 +146,7 @@ struct HistogramTests {
 
   @Test func `A store that is opened again continues its histograms`() throws {
     let latencies = StoreLatencies()
-    let temporary = try TemporaryStore(StoreOptions().recordingLatencies(in: latencies))
+    let temporary = try TemporaryStore(quiet(latencies))
     for _ in 0..<3 {
       try temporary.store.setBytes([1], forKey: 1)
       try temporary.reopen()
@@ -155,7 +161,7 @@ struct HistogramTests {
     async throws
   {
     let latencies = StoreLatencies()
-    let temporary = try TemporaryStore(StoreOptions().recordingLatencies(in: latencies))
+    let temporary = try TemporaryStore(quiet(latencies))
     let store = temporary.store
     let before = try store.statistics().commits
     let peer = try TestExecutable.peer.start()

@@ -16,7 +16,13 @@ struct MetricsTests {
   let temporary: TemporaryStore
   let factory = TestMetrics()
 
-  init() throws { temporary = try TemporaryStore(StoreOptions(budget: .megabytes(16))) }
+  init() throws {
+    // The store's thread commits nothing between two reads of the statistics.
+    var options = StoreOptions(budget: .megabytes(16))
+    options.sweepsWhenIdle = false
+    options.idleSyncDelay = nil
+    temporary = try TemporaryStore(options)
+  }
 
   private func dimensions(_ more: (String, String)...) -> [(String, String)] {
     [("store", temporary.store.path)] + more
@@ -105,8 +111,9 @@ struct MetricsTests {
   }
 
   @Test func `What is not on the disk of a relaxed store is a gauge`() throws {
-    let relaxed = try TemporaryStore(
-      StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    var options = StoreOptions(durability: .relaxed, syncInterval: .seconds(3600))
+    options.idleSyncDelay = nil
+    let relaxed = try TemporaryStore(options)
     let metrics = try StoreMetrics(relaxed.store, factory: factory)
     func gauge(_ name: String) throws -> Int? {
       try metrics.record()

@@ -98,7 +98,7 @@ package struct FillToken: Sendable {
   /// The highest commit version that the key's stamp slot may contain. Set without a lease, or if a
   /// writer was active when the lease was acquired. A write to another key of the same slot may
   /// also reject the fill.
-  let newestAllowed: UInt64?
+  package let newestAllowed: UInt64?
   /// The commit version of a snapshot from before the computation.
   let begun: UInt64
 
