@@ -95,6 +95,29 @@ import Testing
     return Double(hits) / Double(accesses.count - accesses.count / 2)
   }
 
+  /// Returns what in an answer of `larder advise` is not within a few points of exact LRU.
+  private func deviations(
+    _ answer: [String: Any], _ accesses: [Int32], keys: Int
+  ) throws -> [String] {
+    var found: [String] = []
+    let share = try #require(answer["share"] as? Double)
+    if share <= 0.01 || share >= 0.7 { found.append("share \(share)") }
+    let budgets = try answer.objects("budgets")
+    #expect(budgets.compactMap { $0["factor"] as? Double } == [0.25, 0.5, 1, 2, 4])
+    for budget in budgets.prefix(3) {
+      let exact = try exactLRU(accesses, keys: keys, capacity: budget.number("entries"))
+      let lru = try #require(budget["lru"] as? Double)
+      let adaptive = try #require(budget["adaptive"] as? Double)
+      if abs(lru - exact) >= 0.04 { found.append("LRU \(budget) \(exact)") }
+      if adaptive <= exact - 0.04 { found.append("adaptive \(budget) \(exact)") }
+    }
+    // The store itself has this policy and budget.
+    let now = try #require(answer["hitRatio"] as? Double)
+    let modelled = try #require(budgets[2]["adaptive"] as? Double)
+    if abs(now - modelled) >= 0.08 { found.append("now \(now) \(modelled)") }
+    return found
+  }
+
   private func options(entries: Int) -> StoreOptions {
     var options = StoreOptions(budget: .megabytes(256))
     options.entryBudget = entries
@@ -119,29 +142,19 @@ import Testing
           }
         }
       }
-      let load = Load(keys: keys, first: first) { key in
-        (try? store.bytes(forKey: key)) != nil
-      } write: { key in
-        try? store.setBytes([1, 2, 3], forKey: key)
+      // On a machine with other work a sample of few seconds has few uses: then the next one is longer.
+      var (log, deviations) = (first, ["no sample"])
+      for seconds in [3, 15, 60] where !deviations.isEmpty {
+        let load = Load(keys: keys, first: log) { key in
+          (try? store.bytes(forKey: key)) != nil
+        } write: { key in
+          try? store.setBytes([1, 2, 3], forKey: key)
+        }
+        let answer = try tool.json("advise", "--seconds", "\(seconds)")
+        log = load.end()
+        deviations = try self.deviations(answer, log, keys: keys)
       }
-      let answer = try tool.json("advise", "--seconds", "3")
-      let log = load.end()
-      let share = try #require(answer["share"] as? Double)
-      #expect(share > 0.01 && share < 0.7, "\(share)")
-      let budgets = try answer.objects("budgets")
-      #expect(budgets.compactMap { $0["factor"] as? Double } == [0.25, 0.5, 1, 2, 4])
-      for budget in budgets.prefix(3) {
-        let exact = try exactLRU(log, keys: keys, capacity: budget.number("entries"))
-        let lru = try #require(budget["lru"] as? Double)
-        let adaptive = try #require(budget["adaptive"] as? Double)
-        #expect(abs(lru - exact) < 0.04, "\(budget) \(exact)")
-        #expect(adaptive > exact - 0.04, "\(budget) \(exact)")
-      }
-      // The store itself has this policy and budget.
-      let now = try #require(answer["hitRatio"] as? Double)
-      let modelled = try #require(budgets[2]["adaptive"] as? Double)
-      // Both are of three seconds: of few uses on a machine with other work.
-      #expect(abs(now - modelled) < 0.08, "\(now) \(modelled)")
+      #expect(deviations == [])
       #expect(try !isSampled(store))
     }
   }
@@ -162,7 +175,7 @@ import Testing
           try? large.setBytes([UInt8](repeating: 1, count: 2040), forKey: key)
         }
       }
-      let text = try tool.output("advise", "--seconds", "1")
+      let text = try tool.output("advise", "--seconds", "3")
       _ = load.end()
       for part in [
         "BUDGET", "75 entries", "1/4", "300 entries", "now", "1,200 entries", "x 4",
@@ -201,16 +214,13 @@ import Testing
       try cache.setValue(1, forKey: 1)
       let child = try ChildProcess(
         tool.path, ["advise", "--store", tool.store, "--seconds", "600"])
-      let deadline = ContinuousClock.now + .seconds(60)
-      while try !isSampled(store), ContinuousClock.now < deadline {}
-      #expect(try isSampled(store))
+      try eventually("it samples") { try isSampled(store) }
       let second = try tool.run("advise", "--seconds", "1")
       #expect(second.status == .exited(70))
       #expect(second.standardError.contains("Another process samples"), "\(second)")
       child.kill(SIGKILL)
       #expect(try child.wait() == .signalled(SIGKILL))
-      while try isSampled(store), ContinuousClock.now < deadline {}
-      #expect(try !isSampled(store))
+      try eventually("the sampling has ended") { try !isSampled(store) }
       let third = try tool.run("advise", "--seconds", "1")
       #expect(third.standardError.contains("No process read"), "\(third)")
     }

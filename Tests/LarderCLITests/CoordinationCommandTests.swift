@@ -38,7 +38,7 @@ import Testing
         refused.standardError.contains("\(holder.processIdentifier)"), "\(refused.standardError)")
       #expect(try tool.run("lock", "other", "--no-wait", "--", "true").status == .exited(0))
       holder.kill()
-      #expect(try tool.run("lock", "job", "--wait", "20s", "--", "true").status == .exited(0))
+      #expect(try tool.run("lock", "job", "--wait", "600s", "--", "true").status == .exited(0))
     }
   }
 
@@ -133,7 +133,7 @@ import Testing
       #expect(try deque.elements() == ["a", "b", "c", "d e"])
       #expect(try tool.output("queue", "pop", "jobs") == "a\n")
       #expect(try tool.output("queue", "list", "jobs", "--limit", "2") == "b\nc\n")
-      let claim = try #require(try deque.claim(lease: .seconds(60)))
+      let claim = try #require(try deque.claim(lease: .seconds(3600)))
       let status = try tool.json("queue", "status", "jobs")
       #expect(status["waiting"] as? Int == 2 && status["claimed"] as? Int == 1)
       let claims = try #require(status["claims"] as? [[String: Any]])
@@ -158,7 +158,8 @@ import Testing
       #expect(outcome.output == "did one\ndid two words\ndid bad\ndid bad\n")
       #expect(try tool.output("queue", "list", "jobs", "--failed") == "bad\n")
       _ = try tool.output("queue", "push", "later", "no")
-      #expect(try tool.run("queue", "run", "later", "--", "false").status == .exited(1))
+      let later = try tool.run("queue", "run", "later", "--retry-after", "1h", "--", "false")
+      #expect(later.status == .exited(1))
       #expect(
         try tool.output("queue", "status", "later")
           == "waiting 1 (1 to be tried again later), claimed 0, failed 0\n")
@@ -180,14 +181,6 @@ import Testing
       // It waits for elements, with its signals caught.
       worker.kill(15)
       #expect(try worker.wait() == .signalled(15))
-      // A lease is renewed while the command runs, and no argument is lost in a shell.
-      let store = try SharedStore(at: tool.store)
-      try SharedDeque<String>(storage: store, name: "long").push(contentsOf: ["a\0b", "'x y'"])
-      let long = try tool.run(
-        "queue", "run", "long", "--lease", "300ms", "--", "sh", "-c", "sleep 1; echo \"$1\"", "sh")
-      #expect(long.output == "'x y'\n" && long.status == .exited(1))
-      #expect(long.standardError.contains("no argument of a command"))
-      #expect(try tool.output("queue", "status", "long") == "waiting 0, claimed 0, failed 1\n")
       // A signal for the runner ends it after its command, which is no attempt.
       _ = try tool.output("queue", "push", "stopped", "1", "2")
       let stopped = try TestExecutable.tool.start([
@@ -198,6 +191,34 @@ import Testing
       stopped.kill(15)
       #expect(try stopped.wait() == .signalled(15))
       #expect(try tool.output("queue", "list", "stopped") == "1\n2\n")
+    }
+  }
+
+  @Test func `A lease is renewed while the command runs, and no argument is lost in a shell`()
+    throws
+  {
+    try withTool { tool in
+      let store = try SharedStore(at: tool.store)
+      try SharedDeque<String>(storage: store, name: "long").push(contentsOf: ["a\0b", "'x y'"])
+      let go = tool.store + "-go"
+      let runner = try TestExecutable.tool.start(
+        [
+          "queue", "run", "long", "--lease", "5s", "--store", tool.store, "--", "sh", "-c",
+          "echo begun; while [ ! -e \"$0\" ]; do sleep 0.05; done; echo \"$1\"", go,
+        ], standardError: .captured)
+      try runner.expect("begun")
+      func end() throws -> String {
+        let claims = try tool.json("queue", "status", "long").objects("claims")
+        return try #require(claims.first?["until"] as? String)
+      }
+      // No other process claims it, so only the end of the lease shows whether it is renewed.
+      let first = try end()
+      try eventually("the lease is renewed") { try end() > first }
+      try TestFiles.write([], to: go)
+      #expect(try runner.remainingLines() == ["'x y'"])
+      #expect(try runner.wait() == .exited(1))
+      #expect(runner.standardErrorText.contains("no argument of a command"))
+      #expect(try tool.output("queue", "status", "long") == "waiting 0, claimed 0, failed 1\n")
     }
   }
 }

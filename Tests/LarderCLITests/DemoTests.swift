@@ -16,7 +16,7 @@ import Testing
 struct DemoTests {
   private func demo(_ arguments: String...) throws -> ChildProcess.Outcome {
     try ChildProcess.run(
-      try TestExecutable("larder-demo").path, arguments, deadline: .seconds(120))
+      try TestExecutable("larder-demo").path, arguments, deadline: .seconds(600))
   }
 
   /// Creates texts of 404 words, every third one compressed, and a file that is not text.
@@ -75,7 +75,7 @@ struct DemoTests {
       try makeFiles(in: "\(path)/files", count: 40)
       let outcome = try ChildProcess.run(
         try TestExecutable("larder-demo").path, ["\(path)/files", "--workers", "2"],
-        environment: ["TMPDIR": path], deadline: .seconds(90))
+        environment: ["TMPDIR": path], deadline: .seconds(600))
       #expect(outcome.status.isSuccess, "\(outcome.output)\(outcome.standardError)")
       #expect(!outcome.output.contains("\u{1b}") && !outcome.output.contains("\r"))
       let wide = outcome.lines.filter { $0.count > 80 && !$0.contains(path) }

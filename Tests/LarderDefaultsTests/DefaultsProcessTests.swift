@@ -15,7 +15,7 @@ struct DefaultsProcessTests {
     let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
     for (index, peer) in peers.enumerated() { try peer.send("defaults own p\(index)- 200") }
-    for peer in peers { try peer.expect("ok", deadline: .seconds(120)) }
+    for peer in peers { try peer.expect("ok") }
     #expect(try ground.defaults.keys().count == 600)
     for peer in 0..<3 {
       for index in 0..<200 {
@@ -63,7 +63,7 @@ struct DefaultsProcessTests {
     let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
     for peer in peers { try peer.send("defaults bump visits 100") }
-    for peer in peers { try peer.expect("ok", deadline: .seconds(120)) }
+    for peer in peers { try peer.expect("ok") }
     #expect(try ground.defaults.value(Int.self, forKey: "visits") == 300)
   }
 

@@ -344,12 +344,13 @@ struct LayerTests {
       try sync.set(text("old"), forKey: "a")
       let inside = Event()
       let removing = Event()
+      let removed = Event()
       let update = JoinableThread {
         _ = try? sync.updateOrInsert(forKey: "a") { value in
           inside.set()
           removing.wait()
-          // Long enough for a removal that does not wait to be over.
-          Event().wait(nanoseconds: 20_000_000)
+          // A removal that does not wait for the update ends here.
+          removed.wait(nanoseconds: 20_000_000)
           value? += text("+")
         }
       }
@@ -357,6 +358,7 @@ struct LayerTests {
       let removal = JoinableThread {
         removing.set()
         try? sync.removeAll()
+        removed.set()
       }
       update.join()
       removal.join()

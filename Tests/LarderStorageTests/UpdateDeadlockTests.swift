@@ -290,7 +290,7 @@ struct UpdateDeadlockTests {
     let path = directory.appending("folder")
     let peer = try TestExecutable.peer.start()
     try peer.send("folder \(path) hold 1")
-    try peer.expect("holding", deadline: .seconds(60))
+    try peer.expect("holding")
     let folder = DiskFolderStorage(
       folderURL: URL(fileURLWithPath: path), lockTimeout: .milliseconds(100))
     for attempt in 0..<2 {
@@ -320,7 +320,7 @@ struct UpdateDeadlockTests {
     let path = directory.appending("below/count")
     let peers = try (0..<3).map { _ in try TestExecutable.peer.start() }
     for peer in peers { try peer.send("folder \(path) plain 60") }
-    for peer in peers { try peer.expect("ok", deadline: .seconds(120)) }
+    for peer in peers { try peer.expect("ok") }
     #expect(
       try DiskStorage.main.value(forKey: URL(fileURLWithPath: path)) == text("180"))
     #expect(try FileSystem.names(in: directory.appending("below")) == ["count"])
@@ -356,7 +356,7 @@ struct UpdateDeadlockTests {
     // In a separate process: other tests need the pool of this one.
     let peer = try TestExecutable.peer.start()
     try peer.send("folder \(directory.appending("folder")) blocked 1")
-    try peer.expect("123", deadline: .seconds(120))
+    try peer.expect("123")
     peer.closeInput()
     #expect(try peer.wait() == .exited(0))
   }

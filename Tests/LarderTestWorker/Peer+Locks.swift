@@ -58,7 +58,7 @@ extension Peer {
         .acquire(timeout: .seconds(3600))
       return "acquired"
     case "barrier":
-      try store.barrier(name, parties: number(words[1])).wait(timeout: .seconds(60))
+      try store.barrier(name, parties: number(words[1])).wait(timeout: .seconds(600))
       return "passed"
     case "lead":
       let outcome = Outcome<String>()
@@ -88,7 +88,7 @@ extension Peer {
 
 /// Holds a lock again and again, until the process is killed.
 private func holdForever(_ lock: SharedLock, _ counter: SharedCounter) throws {
-  while true { try lock.withLock(timeout: .seconds(60)) { try counter.advance($0.token) } }
+  while true { try lock.withLock(timeout: .seconds(600)) { try counter.advance($0.token) } }
 }
 
 /// A number in a file that is read and written under a lock, and shows every violation of its rules.
