@@ -216,7 +216,8 @@ struct KeyTypeTests {
       try check(date)
       try check(Date(timeIntervalSinceReferenceDate: number))
       try check(number)
-      try check(KeyPair(text(), KeyPair(KeyPair(bytes, text()), KeyPair(date, Bool.random()))))
+      let flag = Bool.random(using: &generator)
+      try check(KeyPair(text(), KeyPair(KeyPair(bytes, text()), KeyPair(date, flag))))
       for tag in [2, 3, 5, 7, 8, 9, 77].map({ KeyTag(rawValue: $0) }) {
         let shown = KeyTextFormat.display(tag: tag, bytes: bytes)
         #expect(try KeyTextFormat.bytes(of: shown, tag: tag) == bytes, "\(shown)")

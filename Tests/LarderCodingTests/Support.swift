@@ -4,6 +4,7 @@
 
 import Foundation
 import LarderCoding
+import LarderTesting
 
 /// A seeded source of random numbers (SplitMix64), so that a failure can be repeated.
 struct SeededGenerator: RandomNumberGenerator {
@@ -26,13 +27,8 @@ struct SeededGenerator: RandomNumberGenerator {
   }
 }
 
-/// A seed of the day, or that of `LARDER_SEED`; printed, so that a failure can be repeated.
-func printedSeed(_ test: String = #function) -> UInt64 {
-  let given = ProcessInfo.processInfo.environment["LARDER_SEED"].flatMap { UInt64($0) }
-  let seed = given ?? UInt64.random(in: 0 ... .max)
-  print("\(test): LARDER_SEED=\(seed)")
-  return seed
-}
+/// A new seed, or that of `LARDER_SEED`; printed, so that a failure can be repeated.
+func printedSeed(_ test: String = #function) -> UInt64 { Seed.announce(test).value }
 
 /// The code of the failure that work ends with; `nil` if it succeeds or fails otherwise.
 func failureCode(_ work: () throws -> Void) -> CodecError.Code? {

@@ -52,7 +52,7 @@ private final class BuildGate: Sendable {
 
   /// Waits for the next step or error.
   func waitForStep() throws {
-    try #require(stepped.wait(timeout: .now() + 60) == .success, "no step within a minute")
+    try #require(stepped.wait(timeout: .now() + 600) == .success, "no step in ten minutes")
   }
 
   /// Lets the build continue to its end.

@@ -22,9 +22,10 @@ import Testing
           try store.objects(Plate.self).filter { plate in
             // Each thread holds a reader by now, and releases it only when all hold one.
             meeting.inside.add(1, ordering: .sequentiallyConsistent)
-            try? eventually("all threads read") {
+            let haveMet: Void? = try? eventually("all threads read") {
               meeting.inside.load(ordering: .sequentiallyConsistent) >= threads
             }
+            guard haveMet != nil else { return false }
             return (try? store.objects(Plate.self).where(\.id == plate.id).count()) == 1
           }.fetch().count
         }
