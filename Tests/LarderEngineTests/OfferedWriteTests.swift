@@ -307,10 +307,13 @@ import Testing
   @Test func `An increment waits for a transaction of another process`() throws {
     let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(store.path)").hasPrefix("opened "))
+    let numbers = PersistentCache<String, Int>(storage: store, namespace: "counters")
     try store.write { transaction in
       try peer.send("increment n")
+      try transaction.setValue(41, forKey: "n", in: numbers)
     }
-    #expect(try peer.nextLine().hasPrefix("ack "))
+    // Before the transaction it would have been the first one.
+    #expect(try peer.nextLine() == "ack 42")
     peer.kill()
   }
 }
