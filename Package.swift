@@ -6,6 +6,11 @@
 import CompilerPluginSupport
 import PackageDescription
 
+/// Tests, with what all of them may use.
+func tests(_ module: String, _ dependencies: Target.Dependency...) -> Target {
+  .testTarget(name: module, dependencies: dependencies + ["LarderTestSupport", "LarderTesting"])
+}
+
 /// A product of another package, which is resolved only with a trait.
 func outside(_ product: String, _ package: String, _ trait: String) -> Target.Dependency {
   .product(name: product, package: package, condition: .when(traits: [trait]))
@@ -29,31 +34,26 @@ let package = Package(
     .library(name: "LarderRedis", targets: ["LarderRedis"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
-    .executable(name: "larder-demo", targets: ["LarderDemo"]),
-    .executable(name: "larder-stress", targets: ["LarderStress"]),
-    .executable(name: "larder-hosts", targets: ["LarderHosts"]),
   ],
-  // What needs other packages is behind traits. They are on by default, so that `swift build` and
-  // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
-  // clones none of those packages.
+  // What needs other packages is behind a trait, and none is on by default: a package that depends on Larder
+  // clones what it names, and nothing else. scripts/test names those that its tests need.
   traits: [
-    .default(enabledTraits: [
-      "Tools", "Logging", "Metrics", "Tracing", "Combine", "Macros", "Redis",
-    ]),
-    .trait(
-      name: "Tools", description: "The tools larder, larder-demo, larder-stress: argument parser."),
+    .trait(name: "Tools", description: "The tool larder: swift-argument-parser."),
     .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
     .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
     .trait(name: "Tracing", description: "The product LarderTracing: swift-distributed-tracing."),
     .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
-    .trait(name: "Redis", description: "The product LarderRedis: swift-nio, swift-nio-ssl."),
+    .trait(name: "Redis", description: "The product LarderRedis: swift-nio."),
+    .trait(
+      name: "RedisTLS", description: "LarderRedis with encrypted connections: swift-nio-ssl.",
+      enabledTraits: ["Redis"]),
     .trait(name: "Macros", description: "The product LarderSchema, @Storable: swift-syntax."),
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
     // builds included; programs that import Larder compile none.
     .trait(name: "FaultInjection", description: "Compile named fault points into the engine."),
   ],
   dependencies: [
-    // The executables only: trait Tools.
+    // The tool and the child processes of tests: trait Tools.
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     // LarderCombine only, where the system has no Combine: trait Combine.
     .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
@@ -63,7 +63,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.2"),
-    // LarderRedis only: trait Redis.
+    // LarderRedis only: traits Redis and RedisTLS.
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
     .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
   ],
@@ -150,7 +150,7 @@ let package = Package(
       dependencies: [
         "LarderCache", "LarderEngine", "LarderSystem",
         outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis"),
-        outside("NIOTLS", "swift-nio", "Redis"), outside("NIOSSL", "swift-nio-ssl", "Redis"),
+        outside("NIOTLS", "swift-nio", "Redis"), outside("NIOSSL", "swift-nio-ssl", "RedisTLS"),
       ]),
 
     // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
@@ -171,128 +171,59 @@ let package = Package(
         "Larder", "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
         "LarderSystem",
       ]),
-    .executableTarget(
-      name: "LarderDemo",
-      dependencies: [
-        "Larder", "LarderEngine", "LarderRecovery", "LarderTesting",
-        outside("ArgumentParser", "swift-argument-parser", "Tools"),
-      ]),
-    // Several hosts with one server: its demo, its figures, and the processes of its tests.
-    .executableTarget(
-      name: "LarderHosts",
-      dependencies: [
-        "Larder", "LarderRedis", "LarderEngine", "LarderSystem", "LarderTesting",
-        outside("ArgumentParser", "swift-argument-parser", "Tools"),
-      ]),
-    .executableTarget(
-      name: "LarderStress",
-      dependencies: [
-        "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage",
-        "LarderObjectEngine", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
-        "LarderDynamic", "LarderRecovery", "LarderTesting",
-        .target(name: "LarderSchema", condition: .when(traits: ["Macros"])),
-        outside("ArgumentParser", "swift-argument-parser", "Tools"),
-      ]),
-    .executableTarget(
-      name: "LarderTestWorker",
-      dependencies: [
-        "Larder", "LarderObjects", "LarderArchive", "LarderDefaults", "LarderEngine",
-        "LarderLMDB", "LarderSystem", "LarderTesting",
-      ],
-      path: "Tests/LarderTestWorker"),
 
-    .testTarget(
-      name: "LarderTestingTests",
-      dependencies: ["Larder", "LarderSystem", "LarderTesting", "LarderTestWorker"]),
-    .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
-    .testTarget(
-      name: "LarderLMDBTests",
-      dependencies: ["Larder", "LarderLMDB", "LarderSystem", "LarderTesting", "LarderTestWorker"]),
-    .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
-    .testTarget(
-      name: "LarderEngineTests",
-      dependencies: ["Larder", "LarderCoding", "LarderEngine", "LarderSystem", "LarderTesting"]),
-    .testTarget(
-      name: "LarderCacheTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
-    .testTarget(
-      name: "LarderSchemaTests",
+    // The other processes of the tests, with the randomised crash tester and the hosts of one Redis server.
+    .executableTarget(
+      name: "LarderPeer",
       dependencies: [
-        "LarderSchema", "LarderObjects", "LarderEngine", "LarderTesting",
-      ]),
-    .testTarget(
-      name: "LarderObjectsTests",
-      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),
-    .testTarget(
-      name: "LarderStorageTests",
-      dependencies: [
-        "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderTesting",
-        "LarderTestWorker",
-      ]),
-    .testTarget(
-      name: "LarderArchiveTests",
-      dependencies: [
-        "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderTestWorker",
-      ]),
-    .testTarget(
-      name: "LarderDefaultsTests",
-      dependencies: [
-        "LarderDefaults", "LarderEngine", "LarderSystem", "LarderTesting", "LarderTestWorker",
-      ]),
-    .testTarget(
-      name: "LarderCombineTests",
-      dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
-    .testTarget(
-      name: "LarderLoggingTests",
-      dependencies: [
-        "Larder", "LarderLogging", "LarderEngine", "LarderTesting",
-        outside("Logging", "swift-log", "Logging"),
-        outside("InMemoryLogging", "swift-log", "Logging"),
-      ]),
-    .testTarget(
-      name: "LarderMetricsTests",
-      dependencies: [
-        "Larder", "LarderMetrics", "LarderEngine", "LarderTesting", "LarderCLI", "LarderTestWorker",
-        outside("CoreMetrics", "swift-metrics", "Metrics"),
-        outside("MetricsTestKit", "swift-metrics", "Metrics"),
-      ]),
-    .testTarget(
-      name: "LarderTracingTests",
-      dependencies: [
-        "Larder", "LarderTracing", "LarderEngine", "LarderTesting", "LarderTestWorker",
-        outside("Tracing", "swift-distributed-tracing", "Tracing"),
-        outside("InMemoryTracing", "swift-distributed-tracing", "Tracing"),
-      ]),
-    .testTarget(
-      name: "LarderRedisTests",
-      dependencies: [
-        "LarderRedis", "Larder", "LarderEngine", "LarderTesting", "LarderHosts", "LarderCLI",
-        outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis"),
-      ]),
-    .testTarget(
-      name: "LarderProcessTests",
-      dependencies: [
-        "Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderTestWorker",
-      ]),
-    .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
-    .testTarget(
-      name: "LarderCrashTests",
-      dependencies: [
-        "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting",
-        "LarderTestWorker",
-        "LarderStress",
-      ]),
-    .testTarget(
-      name: "LarderDynamicTests",
-      dependencies: [
-        "LarderDynamic", "LarderObjects", "LarderEngine", "LarderCoding", "LarderTesting",
-      ]),
-    .testTarget(
-      name: "LarderCLITests",
-      dependencies: [
-        "Larder", "LarderObjects", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderCoding",
-        "LarderEngine", "LarderSystem", "LarderTesting", "LarderCLI", "LarderDemo",
-        "LarderTestWorker",
-      ]),
+        "Larder", "LarderCache", "LarderObjects", "LarderArchive", "LarderDefaults",
+        "LarderStorage", "LarderObjectEngine", "LarderEngine", "LarderCoding", "LarderLMDB",
+        "LarderSystem", "LarderDynamic", "LarderRecovery", "LarderTesting",
+        .target(name: "LarderSchema", condition: .when(traits: ["Macros"])),
+        .target(name: "LarderRedis", condition: .when(traits: ["Redis"])),
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
+      ],
+      path: "Tests/LarderPeer"),
+    // What several test targets use: the products of this build, and the share of a run.
+    .target(name: "LarderTestSupport", dependencies: ["LarderTesting"], path: "Tests/Support"),
+
+    tests("LarderTestingTests", "Larder", "LarderSystem", "LarderPeer"),
+    tests("LarderSystemTests", "LarderSystem"),
+    tests("LarderLMDBTests", "Larder", "LarderLMDB", "LarderSystem", "LarderPeer"),
+    tests("LarderCodingTests", "LarderCoding"),
+    tests("LarderEngineTests", "Larder", "LarderCoding", "LarderEngine", "LarderSystem"),
+    tests("LarderCacheTests", "Larder", "LarderEngine"),
+    tests("LarderSchemaTests", "LarderSchema", "LarderObjects", "LarderEngine"),
+    tests("LarderObjectsTests", "LarderObjects", "LarderEngine"),
+    tests(
+      "LarderStorageTests", "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderPeer"
+    ),
+    tests("LarderArchiveTests", "LarderArchive", "LarderObjects", "LarderEngine", "LarderPeer"),
+    tests("LarderDefaultsTests", "LarderDefaults", "LarderEngine", "LarderSystem", "LarderPeer"),
+    tests("LarderCombineTests", "Larder", "LarderObjects", "LarderCombine", "LarderEngine"),
+    tests(
+      "LarderLoggingTests", "Larder", "LarderLogging", "LarderEngine",
+      outside("Logging", "swift-log", "Logging"),
+      outside("InMemoryLogging", "swift-log", "Logging")),
+    tests(
+      "LarderMetricsTests", "Larder", "LarderMetrics", "LarderEngine", "LarderCLI", "LarderPeer",
+      outside("CoreMetrics", "swift-metrics", "Metrics"),
+      outside("MetricsTestKit", "swift-metrics", "Metrics")),
+    tests(
+      "LarderTracingTests", "Larder", "LarderTracing", "LarderEngine", "LarderPeer",
+      outside("Tracing", "swift-distributed-tracing", "Tracing"),
+      outside("InMemoryTracing", "swift-distributed-tracing", "Tracing")),
+    tests(
+      "LarderRedisTests", "LarderRedis", "Larder", "LarderEngine", "LarderCLI", "LarderPeer",
+      outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis")),
+    tests("LarderProcessTests", "Larder", "LarderObjects", "LarderEngine", "LarderPeer"),
+    tests("LarderStormTests", "LarderPeer"),
+    tests(
+      "LarderCrashTests", "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderPeer"),
+    tests("LarderDynamicTests", "LarderDynamic", "LarderObjects", "LarderEngine", "LarderCoding"),
+    tests(
+      "LarderCLITests", "Larder", "LarderObjects", "LarderDefaults", "LarderDynamic", "LarderMemo",
+      "LarderCoding", "LarderEngine", "LarderSystem", "LarderCLI", "LarderPeer"),
   ],
   swiftLanguageModes: [.v6]
 )
@@ -308,9 +239,12 @@ for target in package.targets where target.type != .system {
       .strictMemorySafety(),
       .define("FAULTS", .when(traits: ["FaultInjection"])),
     ]
-  // Optimised libraries halve the time of the tests. SwiftPM allows the setting in a root package only, so it is not
-  // for users of the package: scripts/test and scripts/check set the variable.
-  if Context.environment["LARDER_OPTIMISED"] == "1", target.type == .regular {
-    target.swiftSettings?.append(.unsafeFlags(["-O"]))
+  // The bottom modules are optimised in the build of scripts/test, since all tests spend their time there: they take
+  // half of it, for half a minute of the build. SwiftPM allows such flags in a root package only.
+  if Context.environment["LARDER_TESTS"] == "1",
+    ["LarderSystem", "LarderLMDB", "LarderCoding"].contains(target.name)
+  {
+    target.swiftSettings?.append(
+      .unsafeFlags(["-O", "-whole-module-optimization", "-num-threads", "2"]))
   }
 }

@@ -16,15 +16,48 @@ larder_root() {
   (cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 }
 
-# The option of a build with fault points.
-FAULT_POINTS="--traits default,FaultInjection"
-
-# The options of the build in which a warning is an error. scripts/check uses it, and with LARDER_STRICT=1
-# scripts/test does too, so that .ci/run compiles everything once. Both set LARDER_OPTIMISED for it: see
-# Package.swift.
+# The traits of the short tests, and those of all tests. A feature behind another trait has no code, and no
+# test, in a build without it.
 # shellcheck disable=SC2034 # used by those that source this
-STRICT_BUILD="--scratch-path .build-check -Xswiftc -warnings-as-errors
-  --explicit-target-dependency-import-check error $FAULT_POINTS"
+SHORT_TRAITS="Tools,FaultInjection"
+ALL_TRAITS="Tools,FaultInjection,Macros,Combine,Logging,Metrics,Tracing,RedisTLS"
+
+# test_build TRAITS: sets build_options to the options of the tests' build with these traits, and build_directory to
+# its scratch directory. With LARDER_STRICT=1 a warning is an error, and an import that Package.swift does not
+# name; .ci/run sets it for scripts/test and scripts/check, so that both use one build. Without debugging information
+# the build takes two thirds of the time; `swift test` alone has it.
+test_build() {
+  export LARDER_TESTS=1
+  build_directory=.build-test
+  build_options=(--traits "$1" -Xswiftc -gnone)
+  if [ "$1" = "$ALL_TRAITS" ]; then build_directory=.build-all; fi
+  if [ "${LARDER_STRICT:-}" = 1 ]; then
+    build_directory=$build_directory-strict
+    build_options+=(-Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error)
+  fi
+  build_options+=(--scratch-path "$build_directory")
+}
+
+# chains SELECTION...: prints the rows of scripts/test-chains that SELECTION names. It is a number K for the rows
+# of part K and of all parts, `name:NAME`, `path:PATH` for those whose directories contain the file PATH of the
+# package, or `all`.
+chains() {
+  printf '%s\n' "$@" | awk '
+    FILENAME == "-" { wanted[++count] = $0; next }
+    /^ *(#|$)/ { next }
+    {
+      split($0, cell, / *\| */)
+      for (i = 1; i <= count; i++) {
+        isWanted = wanted[i] == "all" || wanted[i] == cell[2] || wanted[i] == "name:" cell[1] \
+          || (cell[2] == "*" && wanted[i] ~ /^[0-9]+$/)
+        if (wanted[i] ~ /^path:/) {
+          places = split(cell[5], place, " ")
+          for (j = 1; j <= places; j++) if (index(wanted[i], "path:" place[j]) == 1) isWanted = 1
+        }
+        if (isWanted) { print; next }
+      }
+    }' - "$(larder_root)/scripts/test-chains"
+}
 
 # swift build, which compiles what has changed. SwiftPM passes the traits of a package to the compiler in the
 # order of a set: without this variable it is another order in each run, and everything is compiled again.
@@ -59,6 +92,16 @@ build_client() {
   swift build "${options[@]}" --product "$1" >&2 || return
   directory=$(swift build "${options[@]}" --show-bin-path) || return
   echo "$directory/$1"
+}
+
+# build_hosts: builds the peer of the tests (Tests/LarderPeer) optimised, with its hosts of one Redis server, and
+# prints its path.
+build_hosts() {
+  local root options
+  root=$(larder_root)
+  options=(-c release --package-path "$root" --scratch-path "$root/.build-hosts" --traits "Tools,Redis" --product LarderPeer)
+  swift build "${options[@]}" >&2 || return
+  echo "$(swift build "${options[@]}" --show-bin-path)/LarderPeer"
 }
 
 say() { printf '%s\n' "$*" >&2; }

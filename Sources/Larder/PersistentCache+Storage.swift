@@ -8,9 +8,9 @@ public import LarderEngine
 public import LarderStorage
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 extension PersistentCache {

@@ -6,9 +6,9 @@ public import LarderCoding
 public import LarderObjects
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A type whose values a ``CacheManager`` stores, in a form that the type defines.

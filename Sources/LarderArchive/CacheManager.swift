@@ -6,9 +6,9 @@ internal import LarderEngine
 public import LarderObjects
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// The values of one type, within a size limit, shared by all processes.

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 import LarderEngine
@@ -180,3 +181,4 @@ struct BudgetCommand: ParsableCommand {
         + TextLayout.left("evicted", width: 12) + TextLayout.grouped(statistics.evictions) + "\n")
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderCoding
@@ -154,3 +155,4 @@ extension CBORValue {
     .map(fields.map { Pair(.text($0.0), $0.1) })
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 
@@ -132,3 +133,4 @@ enum TextLayout {
     return "\(Int(tenths) / 10).\(Int(tenths) % 10) %"
   }
 }
+#endif

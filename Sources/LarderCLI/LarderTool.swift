@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderDynamic
 import LarderMemo
@@ -112,3 +113,4 @@ struct LarderTool: AsyncParsableCommand {
     LarderTool.exit(withError: Exit.usage)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderCoding
 import LarderEngine
 
@@ -50,3 +51,4 @@ struct ReaderLine {
       : "Wait until the read of process \(pid) ends, or terminate the process."
   }
 }
+#endif

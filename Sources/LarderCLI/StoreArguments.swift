@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 // Public, because the two conformances below are.
 public import ArgumentParser
 import Foundation
@@ -194,3 +195,4 @@ struct KeyArguments: ParsableArguments {
     [("key", .text(key)), ("keyType", .text(keyType.rawValue)), ("namespace", .text(namespace))]
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderMemo
@@ -59,3 +60,4 @@ enum Style {
     return CommandProxy.terminalColumns ?? 80
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 import LarderDynamic
@@ -111,3 +112,4 @@ enum Progress {
     if Console.isErrorTerminal { Console.printError("\r\u{1B}[K", terminator: "") }
   }
 }
+#endif

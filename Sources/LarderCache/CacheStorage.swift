@@ -6,9 +6,9 @@ internal import LarderCoding
 public import LarderEngine
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A custom storage behind a ``PersistentCache``: it stores bytes under strings.

@@ -5,9 +5,9 @@
 public import LarderEngine
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A value with its expiration time.

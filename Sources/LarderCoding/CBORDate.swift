@@ -18,9 +18,9 @@
 // a microsecond, and one that adds it has the very date.
 
 #if canImport(FoundationEssentials)
-  package import FoundationEssentials
+package import FoundationEssentials
 #else
-  package import Foundation
+package import Foundation
 #endif
 
 package enum CBORDate {

@@ -21,9 +21,9 @@
 // and compared, never ordered.
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// Collects the bytes of a key.

@@ -14,9 +14,9 @@
 //   bytes     the bytes
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// Plain values to bytes and back.

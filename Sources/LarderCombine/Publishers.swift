@@ -2,13 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Combine || canImport(Combine)
 public import LarderCache
 public import LarderObjects
 
 #if canImport(Combine)
-  public import Combine
+public import Combine
 #else
-  public import OpenCombine
+public import OpenCombine
 #endif
 
 // Papyrus and PersistentCacheKit declare publishers on their queries and caches. These members have
@@ -137,3 +138,4 @@ extension MixedPersistentCache {
     }.eraseToAnyPublisher()
   }
 }
+#endif

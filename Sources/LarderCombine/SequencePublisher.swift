@@ -2,12 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Combine || canImport(Combine)
 internal import Synchronization
 
 #if canImport(Combine)
-  internal import Combine
+internal import Combine
 #else
-  internal import OpenCombine
+internal import OpenCombine
 #endif
 
 // FROM A SEQUENCE TO A PUBLISHER
@@ -144,3 +145,4 @@ where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
     waiting?.resume()
   }
 }
+#endif

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if !canImport(ObjectiveC)
-  // Without Objective-C, Foundation lacks these names, which code that used key-value observation
-  // contains.
+// Without Objective-C, Foundation lacks these names, which code that used key-value observation
+// contains.
 
-  /// The options of an observation, under Foundation's name.
-  public typealias NSKeyValueObservingOptions = WatchOptions
-  /// A change, under Foundation's name.
-  public typealias NSKeyValueObservedChange = WatchedChange
+/// The options of an observation, under Foundation's name.
+public typealias NSKeyValueObservingOptions = WatchOptions
+/// A change, under Foundation's name.
+public typealias NSKeyValueObservedChange = WatchedChange
 #endif

@@ -6,9 +6,9 @@ internal import LarderCoding
 internal import LarderEngine
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 // VALUES OF PROPERTY LISTS

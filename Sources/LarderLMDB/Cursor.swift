@@ -6,11 +6,11 @@ internal import CLarderLMDB
 internal import LarderSystem
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #elseif canImport(Darwin)
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// A position in one table, inside one transaction, that moves in key order.

@@ -7,11 +7,11 @@ package import LarderSystem
 internal import Synchronization
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// An LMDB environment of liblmdb: one directory with `data.mdb` and `lock.mdb`.

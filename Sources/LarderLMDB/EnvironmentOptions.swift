@@ -101,9 +101,9 @@ public struct EnvironmentOptions: Sendable, Hashable {
     try require(openTimeout >= .zero, "openTimeout is negative; the minimum is zero")
     try require(writeTimeout >= .zero, "writeTimeout is negative; the minimum is zero")
     #if canImport(Darwin)
-      guard allowNonRobustLocks else {
-        throw LMDBError(.nonRobustLocks, during: "open \(path)")
-      }
+    guard allowNonRobustLocks else {
+      throw LMDBError(.nonRobustLocks, during: "open \(path)")
+    }
     #endif
   }
 }

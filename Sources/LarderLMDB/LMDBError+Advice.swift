@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 // The advice for each error. LMDB and the system describe their own codes; this file also describes

@@ -6,11 +6,11 @@ internal import CLarderLMDB
 package import LarderSystem
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// A failure in an LMDB environment: the operation, the code and a remedy.

@@ -45,13 +45,13 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  import Glibc
+import Glibc
 #elseif canImport(Musl)
-  import Musl
+import Musl
 #elseif canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  #error("LarderLMDB needs a C library.")
+#error("LarderLMDB needs a C library.")
 #endif
 
 /// The constants of LMDB's file format that several files need.
@@ -59,11 +59,11 @@ enum LMDBFormat {
   /// Whether the linked liblmdb writes this format, in which case its memory may be read by it too.
   static let isKnown: Bool = {
     #if _endian(little)
-      var (major, minor): (CInt, CInt) = (0, 0)
-      unsafe mdb_version(&major, &minor, nil)
-      return major == 0 && minor == 9
+    var (major, minor): (CInt, CInt) = (0, 0)
+    unsafe mdb_version(&major, &minor, nil)
+    return major == 0 && minor == 9
     #else
-      return false
+    return false
     #endif
   }()
 

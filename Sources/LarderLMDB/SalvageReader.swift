@@ -28,11 +28,11 @@
 // the disk silently left in an older state, at its position, with keys in order.
 
 #if canImport(Glibc)
-  import Glibc
+import Glibc
 #elseif canImport(Musl)
-  import Musl
+import Musl
 #elseif canImport(Darwin)
-  import Darwin
+import Darwin
 #endif
 
 /// A reader of the valid data of a damaged LMDB data file that no process has open.

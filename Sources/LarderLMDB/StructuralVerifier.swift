@@ -35,11 +35,11 @@
 // Not checked, because it is impossible here: bytes of values. Checksums of entries cover those.
 
 #if canImport(Glibc)
-  import Glibc
+import Glibc
 #elseif canImport(Musl)
-  import Musl
+import Musl
 #elseif canImport(Darwin)
-  import Darwin
+import Darwin
 #endif
 
 /// A checker of the structure of an LMDB data file, used before LMDB maps a file that may be

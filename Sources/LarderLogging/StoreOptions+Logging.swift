@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Logging
 public import LarderEngine
 public import Logging
 
@@ -106,3 +107,4 @@ extension Logger {
       metadata: details.merging(["larder.event": "\(name)"]) { detail, _ in detail })
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics
 internal import LarderEngine
 internal import Synchronization
 
@@ -76,3 +77,4 @@ package final class LatencyHistogram: Sendable {
     return result
   }
 }
+#endif

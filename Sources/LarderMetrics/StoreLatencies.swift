@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics
 public import LarderEngine
 internal import Synchronization
 
@@ -199,3 +200,4 @@ private final class LatencyMonitor: StoreMonitor {
   func ended(sync: OperationTime) { syncs.record(nanoseconds: sync.nanoseconds) }
   func ended(read: OperationTime) { reads.record(nanoseconds: read.nanoseconds) }
 }
+#endif

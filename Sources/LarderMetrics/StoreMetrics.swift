@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics
 public import CoreMetrics
 public import LarderEngine
 internal import Synchronization
@@ -163,3 +164,4 @@ public final class StoreMetrics: Sendable {
     return gauge
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics
 public import CoreMetrics
 public import LarderEngine
 internal import Synchronization
@@ -110,3 +111,4 @@ private final class StoreTimers: StoreMonitor {
 
   func ended(sync: OperationTime) { record(.sync, sync) }
 }
+#endif

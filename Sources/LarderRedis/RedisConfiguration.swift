@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// The address of a server, its password, and the time limits.
 ///
 /// ```swift
@@ -120,6 +121,9 @@ public struct RedisConfiguration: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// The certificates by which a server and this program prove their identity.
+///
+/// Encrypted connections need the trait `RedisTLS`. In a program without it such a configuration is a
+/// ``RedisError`` with the code ``RedisError/Code/tls`` before anything is sent.
 public struct RedisTLS: Sendable, Hashable {
   /// A file with the certificates of authorities, in PEM; `nil` for those of the system.
   public var authorities: String?
@@ -133,3 +137,4 @@ public struct RedisTLS: Sendable, Hashable {
   /// Creates options that trust the authorities of the system.
   public init() {}
 }
+#endif

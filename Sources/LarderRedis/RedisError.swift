@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// The error of a failed operation on a server, with its cause and a remedy.
 ///
 /// Its texts name the server by host and port, never by user or password.
@@ -92,3 +93,4 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     return RedisError(code, server, remedy.isEmpty ? text : text + " " + remedy, reply: reply)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// The parts of a URL of a server.
 struct RedisURL {
   private let scheme: Substring
@@ -203,3 +204,4 @@ struct RedisURL {
     RedisError(.invalidOption, "(URL)", "The URL \(problem).")
   }
 }
+#endif

@@ -6,20 +6,20 @@
 // target that depended on this module would be built for the machine that compiles too, with all that it needs.
 
 #if Macros
-  import SwiftCompilerPlugin
-  import SwiftSyntaxMacros
+import SwiftCompilerPlugin
+import SwiftSyntaxMacros
 
-  /// The compiler plugin with the macros that `LarderSchema` declares.
-  @main
-  struct SchemaPlugin: CompilerPlugin {
-    let providingMacros: [any Macro.Type] = [
-      StorableMacro.self, StorableValueMacro.self, PropertyMarker.self,
-    ]
-  }
+/// The compiler plugin with the macros that `LarderSchema` declares.
+@main
+struct SchemaPlugin: CompilerPlugin {
+  let providingMacros: [any Macro.Type] = [
+    StorableMacro.self, StorableValueMacro.self, PropertyMarker.self,
+  ]
+}
 #else
-  /// Nothing without the trait Macros: the target must have an entry point.
-  @main
-  struct SchemaPlugin {
-    static func main() {}
-  }
+/// Nothing without the trait Macros: the target must have an entry point.
+@main
+struct SchemaPlugin {
+  static func main() {}
+}
 #endif

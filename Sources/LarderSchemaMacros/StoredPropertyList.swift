@@ -3,328 +3,328 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if Macros
-  import SwiftSyntax
-  import SwiftSyntaxMacros
+import SwiftSyntax
+import SwiftSyntaxMacros
 
-  /// A stored property of a declaration.
-  struct StoredPropertyDeclaration {
-    /// The name as it is written, with backticks.
-    let identifier: TokenSyntax
-    /// The name under which the property is stored.
-    let storedName: String
-    let binding: PatternBindingSyntax
-    let variable: VariableDeclSyntax
-    /// Whether a property wrapper stores the value.
-    let isWrapped: Bool
-    /// Whether the wrapper is a reference to other objects.
-    let isReference: Bool
-    let isIndexed: Bool
-    let isUnique: Bool
+/// A stored property of a declaration.
+struct StoredPropertyDeclaration {
+  /// The name as it is written, with backticks.
+  let identifier: TokenSyntax
+  /// The name under which the property is stored.
+  let storedName: String
+  let binding: PatternBindingSyntax
+  let variable: VariableDeclSyntax
+  /// Whether a property wrapper stores the value.
+  let isWrapped: Bool
+  /// Whether the wrapper is a reference to other objects.
+  let isReference: Bool
+  let isIndexed: Bool
+  let isUnique: Bool
 
-    /// The initial value, or `nil` without one. The literal `nil` does not count: an optional
-    /// property has this value in any case if its field is missing.
-    var initializer: ExprSyntax? {
-      guard let value = binding.initializer?.value.trimmed, !value.is(NilLiteralExprSyntax.self)
-      else { return nil }
-      return value
-    }
-
-    /// The name of the stored variable: that of the wrapper, if there is one.
-    var variableName: String { isWrapped ? "_\(plainName)" : identifier.text }
-
-    var plainName: String { identifier.text.trimmingBackticks }
-
-    /// The literal that initialises the property. Other expressions may give another value each
-    /// time, so the value of a missing field is unknown to queries.
-    var literal: ExprSyntax? { initializer.flatMap { $0.isConstantLiteral ? $0 : nil } }
+  /// The initial value, or `nil` without one. The literal `nil` does not count: an optional
+  /// property has this value in any case if its field is missing.
+  var initializer: ExprSyntax? {
+    guard let value = binding.initializer?.value.trimmed, !value.is(NilLiteralExprSyntax.self)
+    else { return nil }
+    return value
   }
 
-  extension String {
-    var trimmingBackticks: String {
-      count > 2 && hasPrefix("`") && hasSuffix("`") ? String(dropFirst().dropLast()) : self
+  /// The name of the stored variable: that of the wrapper, if there is one.
+  var variableName: String { isWrapped ? "_\(plainName)" : identifier.text }
+
+  var plainName: String { identifier.text.trimmingBackticks }
+
+  /// The literal that initialises the property. Other expressions may give another value each
+  /// time, so the value of a missing field is unknown to queries.
+  var literal: ExprSyntax? { initializer.flatMap { $0.isConstantLiteral ? $0 : nil } }
+}
+
+extension String {
+  var trimmingBackticks: String {
+    count > 2 && hasPrefix("`") && hasSuffix("`") ? String(dropFirst().dropLast()) : self
+  }
+}
+
+extension ExprSyntax {
+  /// Whether the expression is a literal without parts that are computed.
+  fileprivate var isConstantLiteral: Bool {
+    if let text = self.as(StringLiteralExprSyntax.self) {
+      return text.segments.allSatisfy { $0.is(StringSegmentSyntax.self) }
+    }
+    if let prefix = self.as(PrefixOperatorExprSyntax.self) {
+      return prefix.operator.text == "-"
+        && (prefix.expression.is(IntegerLiteralExprSyntax.self)
+          || prefix.expression.is(FloatLiteralExprSyntax.self))
+    }
+    if let array = self.as(ArrayExprSyntax.self) { return array.elements.isEmpty }
+    return self.is(IntegerLiteralExprSyntax.self) || self.is(FloatLiteralExprSyntax.self)
+      || self.is(BooleanLiteralExprSyntax.self)
+  }
+}
+
+/// The stored properties of a declaration, and the errors in it.
+struct StoredPropertyList {
+  private(set) var properties: [StoredPropertyDeclaration] = []
+  private(set) var isValid = true
+
+  /// Reads the members of a type.
+  ///
+  /// - Parameters:
+  ///   - members: The members of the declaration.
+  ///   - context: Receives the errors, or `nil` to report none.
+  init(_ members: MemberBlockSyntax, _ context: (any MacroExpansionContext)?) {
+    for member in members.members {
+      guard let variable = member.decl.as(VariableDeclSyntax.self) else {
+        requireGenerated(member.decl, context)
+        continue
+      }
+      if !variable.isStatic { add(variable, context) }
+    }
+    requireUniqueNames(context)
+  }
+
+  private mutating func fail(
+    _ context: (any MacroExpansionContext)?, _ id: String, at node: some SyntaxProtocol,
+    _ message: String, fix: (String, old: Syntax, new: Syntax)? = nil
+  ) {
+    isValid = false
+    context?.report(id, at: node, message, fix: fix)
+  }
+
+  /// Reports a member that the macro generates.
+  private mutating func requireGenerated(
+    _ member: DeclSyntax, _ context: (any MacroExpansionContext)?
+  ) {
+    var name: String?
+    if let initializer = member.as(InitializerDeclSyntax.self) {
+      let labels = initializer.signature.parameterClause.parameters.map(\.firstName.text)
+      if labels == ["from"] { name = "init(from:)" }
+    } else if let function = member.as(FunctionDeclSyntax.self) {
+      let labels = function.signature.parameterClause.parameters.map(\.firstName.text)
+      if function.name.text == "encode", labels == ["to"] { name = "encode(to:)" }
+    } else if let conditional = member.as(IfConfigDeclSyntax.self) {
+      requireUnconditional(conditional, context)
+    } else if let keys = member.as(EnumDeclSyntax.self), keys.name.text == "CodingKeys" {
+      name = "CodingKeys"
+    }
+    guard let name else { return }
+    fail(
+      context, "generated", at: member,
+      "The macro generates \(name), so that the stored form is known. Delete this declaration; "
+        + "or delete the macro, and conform to Storable with it.")
+  }
+
+  /// Reports a stored property inside `#if`: the macro sees it, whatever the condition is.
+  private mutating func requireUnconditional(
+    _ conditional: IfConfigDeclSyntax, _ context: (any MacroExpansionContext)?
+  ) {
+    for clause in conditional.clauses {
+      guard case .decls(let members) = clause.elements else { continue }
+      for member in members {
+        guard let variable = member.decl.as(VariableDeclSyntax.self),
+          variable.bindings.contains(where: \.isStored), !variable.isStatic
+        else { continue }
+        fail(
+          context, "conditional", at: variable,
+          "A stored property cannot be conditional: programs of both conditions share the store. "
+            + "Move it out of #if.")
+      }
     }
   }
 
-  extension ExprSyntax {
-    /// Whether the expression is a literal without parts that are computed.
-    fileprivate var isConstantLiteral: Bool {
-      if let text = self.as(StringLiteralExprSyntax.self) {
-        return text.segments.allSatisfy { $0.is(StringSegmentSyntax.self) }
+  private mutating func add(
+    _ variable: VariableDeclSyntax, _ context: (any MacroExpansionContext)?
+  ) {
+    let attributes = PropertyAttributes(variable)
+    for binding in variable.bindings where binding.isStored {
+      guard let pattern = binding.pattern.as(IdentifierPatternSyntax.self) else {
+        fail(
+          context, "pattern", at: binding,
+          "A tuple of properties cannot be stored. Declare each property by itself.")
+        continue
       }
-      if let prefix = self.as(PrefixOperatorExprSyntax.self) {
-        return prefix.operator.text == "-"
-          && (prefix.expression.is(IntegerLiteralExprSyntax.self)
-            || prefix.expression.is(FloatLiteralExprSyntax.self))
+      if attributes.isTransient {
+        requireTransient(binding, attributes, variable, context)
+        continue
       }
-      if let array = self.as(ArrayExprSyntax.self) { return array.elements.isEmpty }
-      return self.is(IntegerLiteralExprSyntax.self) || self.is(FloatLiteralExprSyntax.self)
-        || self.is(BooleanLiteralExprSyntax.self)
+      guard isStorable(variable, binding, pattern, context) else { continue }
+      let name = attributes.storedName(pattern.identifier.text.trimmingBackticks)
+      guard let name, !name.isEmpty else {
+        fail(
+          context, "name", at: variable,
+          "The stored name must be a string literal that is not empty, without interpolation.")
+        continue
+      }
+      properties.append(
+        StoredPropertyDeclaration(
+          identifier: pattern.identifier.trimmed, storedName: name, binding: binding,
+          variable: variable, isWrapped: attributes.isWrapped,
+          isReference: attributes.isReference, isIndexed: attributes.isIndexed,
+          isUnique: attributes.isUnique))
     }
-  }
-
-  /// The stored properties of a declaration, and the errors in it.
-  struct StoredPropertyList {
-    private(set) var properties: [StoredPropertyDeclaration] = []
-    private(set) var isValid = true
-
-    /// Reads the members of a type.
-    ///
-    /// - Parameters:
-    ///   - members: The members of the declaration.
-    ///   - context: Receives the errors, or `nil` to report none.
-    init(_ members: MemberBlockSyntax, _ context: (any MacroExpansionContext)?) {
-      for member in members.members {
-        guard let variable = member.decl.as(VariableDeclSyntax.self) else {
-          requireGenerated(member.decl, context)
-          continue
-        }
-        if !variable.isStatic { add(variable, context) }
-      }
-      requireUniqueNames(context)
-    }
-
-    private mutating func fail(
-      _ context: (any MacroExpansionContext)?, _ id: String, at node: some SyntaxProtocol,
-      _ message: String, fix: (String, old: Syntax, new: Syntax)? = nil
-    ) {
-      isValid = false
-      context?.report(id, at: node, message, fix: fix)
-    }
-
-    /// Reports a member that the macro generates.
-    private mutating func requireGenerated(
-      _ member: DeclSyntax, _ context: (any MacroExpansionContext)?
-    ) {
-      var name: String?
-      if let initializer = member.as(InitializerDeclSyntax.self) {
-        let labels = initializer.signature.parameterClause.parameters.map(\.firstName.text)
-        if labels == ["from"] { name = "init(from:)" }
-      } else if let function = member.as(FunctionDeclSyntax.self) {
-        let labels = function.signature.parameterClause.parameters.map(\.firstName.text)
-        if function.name.text == "encode", labels == ["to"] { name = "encode(to:)" }
-      } else if let conditional = member.as(IfConfigDeclSyntax.self) {
-        requireUnconditional(conditional, context)
-      } else if let keys = member.as(EnumDeclSyntax.self), keys.name.text == "CodingKeys" {
-        name = "CodingKeys"
-      }
-      guard let name else { return }
+    if !attributes.marks.isEmpty, !variable.bindings.contains(where: \.isStored) {
       fail(
-        context, "generated", at: member,
-        "The macro generates \(name), so that the stored form is known. Delete this declaration; "
-          + "or delete the macro, and conform to Storable with it.")
+        context, "computed", at: variable,
+        "A computed property is not stored. Index it in static let indexes, with a name in "
+          + "computedProperties.")
     }
+  }
 
-    /// Reports a stored property inside `#if`: the macro sees it, whatever the condition is.
-    private mutating func requireUnconditional(
-      _ conditional: IfConfigDeclSyntax, _ context: (any MacroExpansionContext)?
-    ) {
-      for clause in conditional.clauses {
-        guard case .decls(let members) = clause.elements else { continue }
-        for member in members {
-          guard let variable = member.decl.as(VariableDeclSyntax.self),
-            variable.bindings.contains(where: \.isStored), !variable.isStatic
-          else { continue }
-          fail(
-            context, "conditional", at: variable,
-            "A stored property cannot be conditional: programs of both conditions share the store. "
-              + "Move it out of #if.")
-        }
-      }
+  private mutating func requireTransient(
+    _ binding: PatternBindingSyntax, _ attributes: PropertyAttributes,
+    _ variable: VariableDeclSyntax, _ context: (any MacroExpansionContext)?
+  ) {
+    if let mark = attributes.marks.first(where: { $0 != "Transient" }) {
+      fail(
+        context, "transient-mark", at: variable,
+        "A transient property is not stored, so @\(mark) does not apply. Delete one of the two.")
     }
-
-    private mutating func add(
-      _ variable: VariableDeclSyntax, _ context: (any MacroExpansionContext)?
-    ) {
-      let attributes = PropertyAttributes(variable)
-      for binding in variable.bindings where binding.isStored {
-        guard let pattern = binding.pattern.as(IdentifierPatternSyntax.self) else {
-          fail(
-            context, "pattern", at: binding,
-            "A tuple of properties cannot be stored. Declare each property by itself.")
-          continue
-        }
-        if attributes.isTransient {
-          requireTransient(binding, attributes, variable, context)
-          continue
-        }
-        guard isStorable(variable, binding, pattern, context) else { continue }
-        let name = attributes.storedName(pattern.identifier.text.trimmingBackticks)
-        guard let name, !name.isEmpty else {
-          fail(
-            context, "name", at: variable,
-            "The stored name must be a string literal that is not empty, without interpolation.")
-          continue
-        }
-        properties.append(
-          StoredPropertyDeclaration(
-            identifier: pattern.identifier.trimmed, storedName: name, binding: binding,
-            variable: variable, isWrapped: attributes.isWrapped,
-            isReference: attributes.isReference, isIndexed: attributes.isIndexed,
-            isUnique: attributes.isUnique))
-      }
-      if !attributes.marks.isEmpty, !variable.bindings.contains(where: \.isStored) {
-        fail(
-          context, "computed", at: variable,
-          "A computed property is not stored. Index it in static let indexes, with a name in "
-            + "computedProperties.")
-      }
+    let isOptional = binding.isOptional && variable.bindingSpecifier.tokenKind == .keyword(.var)
+    if binding.initializer == nil, !isOptional {
+      fail(
+        context, "transient-default", at: binding,
+        "A transient property is not stored, so a loaded object needs a value for it. Give it a "
+          + "default.")
     }
+  }
 
-    private mutating func requireTransient(
-      _ binding: PatternBindingSyntax, _ attributes: PropertyAttributes,
-      _ variable: VariableDeclSyntax, _ context: (any MacroExpansionContext)?
-    ) {
-      if let mark = attributes.marks.first(where: { $0 != "Transient" }) {
+  private mutating func isStorable(
+    _ variable: VariableDeclSyntax, _ binding: PatternBindingSyntax,
+    _ pattern: IdentifierPatternSyntax, _ context: (any MacroExpansionContext)?
+  ) -> Bool {
+    if variable.modifiers.contains(where: { $0.name.tokenKind == .keyword(.lazy) }) {
+      fail(
+        context, "lazy", at: variable,
+        "A lazy property cannot be stored. Make it a computed property.")
+      return false
+    }
+    if variable.modifiers.contains(where: {
+      [.keyword(.weak), .keyword(.unowned)].contains($0.name.tokenKind)
+    }) {
+      fail(
+        context, "weak", at: variable,
+        "A weak or unowned reference cannot be stored. Use @HasOne, or mark it @Transient with a "
+          + "default.")
+      return false
+    }
+    if let type = binding.typeAnnotation?.type, type.isFunction {
+      fail(
+        context, "function", at: binding,
+        "A function cannot be stored. Mark the property @Transient, with a default.")
+      return false
+    }
+    let isConstant = variable.bindingSpecifier.tokenKind == .keyword(.let)
+    if isConstant, binding.initializer != nil {
+      let specifier = variable.bindingSpecifier
+      fail(
+        context, "constant", at: variable,
+        "The constant \(pattern.identifier.text) has a value already, so the stored one cannot be "
+          + "loaded. Declare it with var, or mark it @Transient.",
+        fix: (
+          "Declare it with var", old: Syntax(specifier),
+          new: Syntax(specifier.with(\.tokenKind, .keyword(.var)))
+        ))
+      return false
+    }
+    return true
+  }
+
+  private mutating func requireUniqueNames(_ context: (any MacroExpansionContext)?) {
+    var seen: [String: String] = [:]
+    for property in properties {
+      if let other = seen.updateValue(property.plainName, forKey: property.storedName) {
         fail(
-          context, "transient-mark", at: variable,
-          "A transient property is not stored, so @\(mark) does not apply. Delete one of the two.")
-      }
-      let isOptional = binding.isOptional && variable.bindingSpecifier.tokenKind == .keyword(.var)
-      if binding.initializer == nil, !isOptional {
-        fail(
-          context, "transient-default", at: binding,
-          "A transient property is not stored, so a loaded object needs a value for it. Give it a "
-            + "default.")
+          context, "duplicate", at: property.variable,
+          "The properties \(other) and \(property.plainName) are both stored as "
+            + "\"\(property.storedName)\". Choose another name.")
       }
     }
+  }
+}
 
-    private mutating func isStorable(
-      _ variable: VariableDeclSyntax, _ binding: PatternBindingSyntax,
-      _ pattern: IdentifierPatternSyntax, _ context: (any MacroExpansionContext)?
-    ) -> Bool {
-      if variable.modifiers.contains(where: { $0.name.tokenKind == .keyword(.lazy) }) {
-        fail(
-          context, "lazy", at: variable,
-          "A lazy property cannot be stored. Make it a computed property.")
-        return false
-      }
-      if variable.modifiers.contains(where: {
-        [.keyword(.weak), .keyword(.unowned)].contains($0.name.tokenKind)
-      }) {
-        fail(
-          context, "weak", at: variable,
-          "A weak or unowned reference cannot be stored. Use @HasOne, or mark it @Transient with a "
-            + "default.")
-        return false
-      }
-      if let type = binding.typeAnnotation?.type, type.isFunction {
-        fail(
-          context, "function", at: binding,
-          "A function cannot be stored. Mark the property @Transient, with a default.")
-        return false
-      }
-      let isConstant = variable.bindingSpecifier.tokenKind == .keyword(.let)
-      if isConstant, binding.initializer != nil {
-        let specifier = variable.bindingSpecifier
-        fail(
-          context, "constant", at: variable,
-          "The constant \(pattern.identifier.text) has a value already, so the stored one cannot be "
-            + "loaded. Declare it with var, or mark it @Transient.",
-          fix: (
-            "Declare it with var", old: Syntax(specifier),
-            new: Syntax(specifier.with(\.tokenKind, .keyword(.var)))
-          ))
-        return false
-      }
-      return true
+extension VariableDeclSyntax {
+  fileprivate var isStatic: Bool {
+    modifiers.contains {
+      $0.name.tokenKind == .keyword(.static) || $0.name.tokenKind == .keyword(.class)
     }
+  }
+}
 
-    private mutating func requireUniqueNames(_ context: (any MacroExpansionContext)?) {
-      var seen: [String: String] = [:]
-      for property in properties {
-        if let other = seen.updateValue(property.plainName, forKey: property.storedName) {
-          fail(
-            context, "duplicate", at: property.variable,
-            "The properties \(other) and \(property.plainName) are both stored as "
-              + "\"\(property.storedName)\". Choose another name.")
-        }
+extension PatternBindingSyntax {
+  /// Whether the binding stores a value: it has no accessors, or observers only.
+  var isStored: Bool {
+    guard let accessors = accessorBlock?.accessors else { return true }
+    guard case .accessors(let list) = accessors else { return false }
+    return list.allSatisfy {
+      [.keyword(.willSet), .keyword(.didSet)].contains($0.accessorSpecifier.tokenKind)
+    }
+  }
+
+  /// Whether the declared type is written as an optional.
+  var isOptional: Bool {
+    guard let type = typeAnnotation?.type else { return false }
+    return type.is(OptionalTypeSyntax.self)
+      || type.is(ImplicitlyUnwrappedOptionalTypeSyntax.self)
+      || type.as(IdentifierTypeSyntax.self)?.name.text == "Optional"
+  }
+}
+
+extension TypeSyntax {
+  fileprivate var isFunction: Bool {
+    if self.is(FunctionTypeSyntax.self) { return true }
+    if let attributed = self.as(AttributedTypeSyntax.self) {
+      return attributed.baseType.isFunction
+    }
+    if let optional = self.as(OptionalTypeSyntax.self) { return optional.wrappedType.isFunction }
+    guard let tuple = self.as(TupleTypeSyntax.self), tuple.elements.count == 1 else {
+      return false
+    }
+    return tuple.elements.first!.type.isFunction
+  }
+}
+
+/// The attributes of a property that concern its storage.
+struct PropertyAttributes {
+  /// The attributes of this library on the property.
+  private(set) var marks: [String] = []
+  private(set) var isWrapped = false
+  private(set) var isReference = false
+  private var name: String??
+
+  var isIndexed: Bool { marks.contains("Indexed") }
+  var isUnique: Bool { marks.contains("Unique") }
+  var isTransient: Bool { marks.contains("Transient") }
+
+  init(_ variable: VariableDeclSyntax) {
+    for element in variable.attributes {
+      guard let attribute = element.as(AttributeSyntax.self) else { continue }
+      let name = attribute.attributeName.trimmedDescription.split(separator: ".").last ?? ""
+      switch name.prefix(while: { $0 != "<" }) {
+      case "Attribute":
+        marks.append("Attribute")
+        self.name = .some(attribute.nameArgument)
+      case "Indexed", "Unique", "Transient": marks.append(String(name))
+      case "HasOne", "HasMany": (isWrapped, isReference) = (true, true)
+      case "available", "usableFromInline", "inlinable", "MainActor": break
+      default: isWrapped = name.first?.isUppercase == true || isWrapped
       }
     }
   }
 
-  extension VariableDeclSyntax {
-    fileprivate var isStatic: Bool {
-      modifiers.contains {
-        $0.name.tokenKind == .keyword(.static) || $0.name.tokenKind == .keyword(.class)
-      }
-    }
+  /// Returns the stored name of a property, or `nil` if the declared name is not a string literal.
+  func storedName(_ property: String) -> String? { name ?? property }
+}
+
+extension AttributeSyntax {
+  /// The value of the argument `name`, if it is a literal.
+  fileprivate var nameArgument: String? {
+    guard case .argumentList(let arguments) = arguments,
+      let argument = arguments.first(where: { $0.label?.text == "name" }),
+      let text = argument.expression.as(StringLiteralExprSyntax.self)
+    else { return nil }
+    let segments = text.segments.compactMap { $0.as(StringSegmentSyntax.self)?.content.text }
+    let name = segments.joined()
+    return segments.count == text.segments.count && !name.contains("\\") ? name : nil
   }
-
-  extension PatternBindingSyntax {
-    /// Whether the binding stores a value: it has no accessors, or observers only.
-    var isStored: Bool {
-      guard let accessors = accessorBlock?.accessors else { return true }
-      guard case .accessors(let list) = accessors else { return false }
-      return list.allSatisfy {
-        [.keyword(.willSet), .keyword(.didSet)].contains($0.accessorSpecifier.tokenKind)
-      }
-    }
-
-    /// Whether the declared type is written as an optional.
-    var isOptional: Bool {
-      guard let type = typeAnnotation?.type else { return false }
-      return type.is(OptionalTypeSyntax.self)
-        || type.is(ImplicitlyUnwrappedOptionalTypeSyntax.self)
-        || type.as(IdentifierTypeSyntax.self)?.name.text == "Optional"
-    }
-  }
-
-  extension TypeSyntax {
-    fileprivate var isFunction: Bool {
-      if self.is(FunctionTypeSyntax.self) { return true }
-      if let attributed = self.as(AttributedTypeSyntax.self) {
-        return attributed.baseType.isFunction
-      }
-      if let optional = self.as(OptionalTypeSyntax.self) { return optional.wrappedType.isFunction }
-      guard let tuple = self.as(TupleTypeSyntax.self), tuple.elements.count == 1 else {
-        return false
-      }
-      return tuple.elements.first!.type.isFunction
-    }
-  }
-
-  /// The attributes of a property that concern its storage.
-  struct PropertyAttributes {
-    /// The attributes of this library on the property.
-    private(set) var marks: [String] = []
-    private(set) var isWrapped = false
-    private(set) var isReference = false
-    private var name: String??
-
-    var isIndexed: Bool { marks.contains("Indexed") }
-    var isUnique: Bool { marks.contains("Unique") }
-    var isTransient: Bool { marks.contains("Transient") }
-
-    init(_ variable: VariableDeclSyntax) {
-      for element in variable.attributes {
-        guard let attribute = element.as(AttributeSyntax.self) else { continue }
-        let name = attribute.attributeName.trimmedDescription.split(separator: ".").last ?? ""
-        switch name.prefix(while: { $0 != "<" }) {
-        case "Attribute":
-          marks.append("Attribute")
-          self.name = .some(attribute.nameArgument)
-        case "Indexed", "Unique", "Transient": marks.append(String(name))
-        case "HasOne", "HasMany": (isWrapped, isReference) = (true, true)
-        case "available", "usableFromInline", "inlinable", "MainActor": break
-        default: isWrapped = name.first?.isUppercase == true || isWrapped
-        }
-      }
-    }
-
-    /// Returns the stored name of a property, or `nil` if the declared name is not a string literal.
-    func storedName(_ property: String) -> String? { name ?? property }
-  }
-
-  extension AttributeSyntax {
-    /// The value of the argument `name`, if it is a literal.
-    fileprivate var nameArgument: String? {
-      guard case .argumentList(let arguments) = arguments,
-        let argument = arguments.first(where: { $0.label?.text == "name" }),
-        let text = argument.expression.as(StringLiteralExprSyntax.self)
-      else { return nil }
-      let segments = text.segments.compactMap { $0.as(StringSegmentSyntax.self)?.content.text }
-      let name = segments.joined()
-      return segments.count == text.segments.count && !name.contains("\\") ? name : nil
-    }
-  }
+}
 #endif

@@ -5,9 +5,9 @@
 internal import LarderSystem
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A storage of plain files: the keys are their URLs, the values their contents.

@@ -6,9 +6,9 @@ internal import LarderSystem
 internal import Synchronization
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 // Files of one folder, used by any number of processes.

@@ -5,9 +5,9 @@
 internal import Synchronization
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A thread-safe dictionary with optional bounds.

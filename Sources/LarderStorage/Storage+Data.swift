@@ -5,9 +5,9 @@
 internal import LarderCoding
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A conversion between bytes and values.

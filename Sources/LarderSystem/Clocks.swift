@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The clocks that the store reads directly. All expiration times use the store's injected clock
@@ -17,10 +17,10 @@ package enum Clocks {
   package static func wallMilliseconds() -> Int64 {
     var time = timespec()
     #if canImport(Darwin)
-      unsafe clock_gettime(CLOCK_REALTIME, &time)
+    unsafe clock_gettime(CLOCK_REALTIME, &time)
     #else
-      // The coarse clock costs a quarter of the exact one and is right to a few milliseconds.
-      unsafe clock_gettime(CLOCK_REALTIME_COARSE, &time)
+    // The coarse clock costs a quarter of the exact one and is right to a few milliseconds.
+    unsafe clock_gettime(CLOCK_REALTIME_COARSE, &time)
     #endif
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
@@ -42,11 +42,11 @@ package enum Clocks {
   /// Nanoseconds of the same clock, which costs a quarter and lags it by up to 10 ms.
   package static func coarseMonotonicNanoseconds() -> UInt64 {
     #if canImport(Darwin)
-      return monotonicNanoseconds()
+    return monotonicNanoseconds()
     #else
-      var time = timespec()
-      unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
-      return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     #endif
   }
 

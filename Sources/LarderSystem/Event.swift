@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// An event that is set once, for which threads of this process wait.
@@ -26,13 +26,13 @@ package final class Event: Sendable {
     unsafe condition.initialize(to: pthread_cond_t())
     unsafe pthread_mutex_init(mutex, nil)
     #if canImport(Darwin)
-      unsafe pthread_cond_init(condition, nil)
+    unsafe pthread_cond_init(condition, nil)
     #else
-      var attributes = pthread_condattr_t()
-      unsafe pthread_condattr_init(&attributes)
-      unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-      unsafe pthread_cond_init(condition, &attributes)
-      unsafe pthread_condattr_destroy(&attributes)
+    var attributes = pthread_condattr_t()
+    unsafe pthread_condattr_init(&attributes)
+    unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    unsafe pthread_cond_init(condition, &attributes)
+    unsafe pthread_condattr_destroy(&attributes)
     #endif
   }
 
@@ -72,14 +72,14 @@ package final class Event: Sendable {
       let now = Clocks.monotonicNanoseconds()
       if now >= deadline { return false }
       #if canImport(Darwin)
-        let left = deadline - now
-        var span = timespec(
-          tv_sec: Int(left / 1_000_000_000), tv_nsec: Int(left % 1_000_000_000))
-        unsafe pthread_cond_timedwait_relative_np(condition, mutex, &span)
+      let left = deadline - now
+      var span = timespec(
+        tv_sec: Int(left / 1_000_000_000), tv_nsec: Int(left % 1_000_000_000))
+      unsafe pthread_cond_timedwait_relative_np(condition, mutex, &span)
       #else
-        var time = timespec(
-          tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
-        unsafe pthread_cond_timedwait(condition, mutex, &time)
+      var time = timespec(
+        tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
+      unsafe pthread_cond_timedwait(condition, mutex, &time)
       #endif
     }
     return true

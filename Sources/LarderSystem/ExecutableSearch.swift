@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The search for a command's program, by the rules of a shell.
@@ -65,13 +65,13 @@ package enum ExecutableSearch {
   /// The path of this process's program, or `nil` if the system does not provide it.
   package static var own: String? {
     #if canImport(Darwin)
-      var size: UInt32 = 4096
-      var bytes = [CChar](repeating: 0, count: Int(size))
-      guard unsafe _NSGetExecutablePath(&bytes, &size) == 0 else { return nil }
-      return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    var size: UInt32 = 4096
+    var bytes = [CChar](repeating: 0, count: Int(size))
+    guard unsafe _NSGetExecutablePath(&bytes, &size) == 0 else { return nil }
+    return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     #else
-      // Not resolved: this name runs the same program even after its file was replaced.
-      return "/proc/self/exe"
+    // Not resolved: this name runs the same program even after its file was replaced.
+    return "/proc/self/exe"
     #endif
   }
 }

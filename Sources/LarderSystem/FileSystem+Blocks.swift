@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 // BLOCKS OF MAPPED FILES
@@ -98,14 +98,14 @@ extension OwnedFile {
   ///   empty, whether that was so when it was created.
   package func ownBlocks() -> BlockOwnership {
     #if os(Linux)
-      let kind = FileSystem.type(of: path)
-      // ext4, tmpfs, xfs; and f2fs, where the flag means that a file cannot be moved.
-      if [0xEF53, 0x0102_1994, 0x5846_5342, 0xF2F5_2010].contains(kind) { return .owned }
-      if larder_disable_cow(descriptor) == 1 { return .owned }
-      let copying: [Int64: String] = [0x9123_683E: "btrfs", 0xCA45_1A4E: "bcachefs"]
-      return copying[kind].map { .copiesOnWrite($0) } ?? .owned
+    let kind = FileSystem.type(of: path)
+    // ext4, tmpfs, xfs; and f2fs, where the flag means that a file cannot be moved.
+    if [0xEF53, 0x0102_1994, 0x5846_5342, 0xF2F5_2010].contains(kind) { return .owned }
+    if larder_disable_cow(descriptor) == 1 { return .owned }
+    let copying: [Int64: String] = [0x9123_683E: "btrfs", 0xCA45_1A4E: "bcachefs"]
+    return copying[kind].map { .copiesOnWrite($0) } ?? .owned
     #else
-      return .owned
+    return .owned
     #endif
   }
 }

@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The directory operations of a store, each with the path in its error.
@@ -84,11 +84,11 @@ package enum FileSystem {
 
   private static func rename(_ old: String, _ new: String) -> CInt {
     #if canImport(Glibc)
-      unsafe Glibc.rename(old, new)
+    unsafe Glibc.rename(old, new)
     #elseif canImport(Musl)
-      unsafe Musl.rename(old, new)
+    unsafe Musl.rename(old, new)
     #else
-      unsafe Darwin.rename(old, new)
+    unsafe Darwin.rename(old, new)
     #endif
   }
 
@@ -122,9 +122,9 @@ package enum FileSystem {
   }
 
   #if canImport(Darwin)
-    private typealias DirectoryStream = UnsafeMutablePointer<DIR>
+  private typealias DirectoryStream = UnsafeMutablePointer<DIR>
   #else
-    private typealias DirectoryStream = OpaquePointer
+  private typealias DirectoryStream = OpaquePointer
   #endif
 
   private static func names(of stream: DirectoryStream) -> [String] {
@@ -207,9 +207,9 @@ package enum FileSystem {
   /// Apple systems.
   package static var cacheDirectory: String {
     #if canImport(Darwin)
-      userDirectory("XDG_CACHE_HOME", orInHome: "Library/Caches")
+    userDirectory("XDG_CACHE_HOME", orInHome: "Library/Caches")
     #else
-      userDirectory("XDG_CACHE_HOME", orInHome: ".cache")
+    userDirectory("XDG_CACHE_HOME", orInHome: ".cache")
     #endif
   }
 
@@ -217,9 +217,9 @@ package enum FileSystem {
   /// `Library/Application Support` on Apple systems.
   package static var dataDirectory: String {
     #if canImport(Darwin)
-      userDirectory("XDG_DATA_HOME", orInHome: "Library/Application Support")
+    userDirectory("XDG_DATA_HOME", orInHome: "Library/Application Support")
     #else
-      userDirectory("XDG_DATA_HOME", orInHome: ".local/share")
+    userDirectory("XDG_DATA_HOME", orInHome: ".local/share")
     #endif
   }
 
@@ -242,10 +242,10 @@ package enum FileSystem {
   /// a mapping of it never fails because of a full disk.
   package static func neverRelocatesBlocks(below path: String) -> Bool {
     #if os(Linux)
-      // ext4 (ext2 and ext3 have the same number, and cannot allocate), tmpfs.
-      return [0xEF53, 0x0102_1994].contains(unsafe larder_file_system_type(path))
+    // ext4 (ext2 and ext3 have the same number, and cannot allocate), tmpfs.
+    return [0xEF53, 0x0102_1994].contains(unsafe larder_file_system_type(path))
     #else
-      return false
+    return false
     #endif
   }
 
@@ -253,21 +253,21 @@ package enum FileSystem {
   /// systems keep neither locks nor mappings coherent.
   package static func refusedFileSystem(below path: String) -> String? {
     #if canImport(Darwin)
-      var info = statfs()
-      guard unsafe statfs(path, &info) == 0 else { return nil }
-      let name = unsafe withUnsafeBytes(of: &info.f_fstypename) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      let refused = ["nfs", "smbfs", "afpfs", "webdav", "macfuse", "osxfuse", "fusefs", "ftp"]
-      return refused.contains(name) ? name : nil
+    var info = statfs()
+    guard unsafe statfs(path, &info) == 0 else { return nil }
+    let name = unsafe withUnsafeBytes(of: &info.f_fstypename) { bytes in
+      unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+    }
+    let refused = ["nfs", "smbfs", "afpfs", "webdav", "macfuse", "osxfuse", "fusefs", "ftp"]
+    return refused.contains(name) ? name : nil
     #else
-      let refused: [Int64: String] = [
-        0x6969: "nfs", 0x517B: "smb", 0xFE53_4D42: "smb2", 0xFF53_4D42: "cifs",
-        0x6573_5546: "fuse", 0x0102_1997: "9p", 0x5346_414F: "afs", 0x7375_7245: "coda",
-        0x00C3_6400: "ceph", 0x0BD0_0BD0: "lustre", 0x4750_4653: "gpfs", 0x564C: "ncp",
-        0x0116_1970: "gfs2", 0x7461_636F: "ocfs2", 0x7666_6262: "vboxsf", 0x2FC1_2FC1: "zfs",
-      ]
-      return refused[unsafe larder_file_system_type(path)]
+    let refused: [Int64: String] = [
+      0x6969: "nfs", 0x517B: "smb", 0xFE53_4D42: "smb2", 0xFF53_4D42: "cifs",
+      0x6573_5546: "fuse", 0x0102_1997: "9p", 0x5346_414F: "afs", 0x7375_7245: "coda",
+      0x00C3_6400: "ceph", 0x0BD0_0BD0: "lustre", 0x4750_4653: "gpfs", 0x564C: "ncp",
+      0x0116_1970: "gfs2", 0x7461_636F: "ocfs2", 0x7666_6262: "vboxsf", 0x2FC1_2FC1: "zfs",
+    ]
+    return refused[unsafe larder_file_system_type(path)]
     #endif
   }
 }
@@ -278,9 +278,9 @@ package enum ResourceLimits {
   package static var fileSize: Int? {
     var limit = rlimit()
     #if canImport(Glibc)
-      let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+    let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
     #else
-      let result = unsafe getrlimit(RLIMIT_FSIZE, &limit)
+    let result = unsafe getrlimit(RLIMIT_FSIZE, &limit)
     #endif
     guard result == 0, limit.rlim_cur < rlim_t(Int64.max) else { return nil }
     return Int(limit.rlim_cur)
@@ -290,9 +290,9 @@ package enum ResourceLimits {
   package static var addressSpace: Int? {
     var limit = rlimit()
     #if canImport(Glibc)
-      let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+    let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
     #else
-      let result = unsafe getrlimit(RLIMIT_AS, &limit)
+    let result = unsafe getrlimit(RLIMIT_AS, &limit)
     #endif
     guard result == 0, limit.rlim_cur < rlim_t(Int64.max) else { return nil }
     return Int(limit.rlim_cur)

@@ -6,11 +6,11 @@ internal import CLarderLMDB
 internal import Synchronization
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// A directory that ``PathWalk`` accepted. It stays the same when an entry of its path is renamed.

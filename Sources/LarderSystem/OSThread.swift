@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// Threads of the operating system, for work that must stay on one: LMDB's writer mutex belongs to
@@ -32,17 +32,17 @@ package enum OSThread {
     defer { unsafe pthread_attr_destroy(&attributes) }
     unsafe pthread_attr_setdetachstate(&attributes, CInt(PTHREAD_CREATE_DETACHED))
     #if canImport(Darwin)
-      var thread: pthread_t?
+    var thread: pthread_t?
     #else
-      var thread = pthread_t()
+    var thread = pthread_t()
     #endif
     let code = unsafe pthread_create(
       &thread, &attributes,
       { argument in
         #if canImport(Darwin)
-          let box = unsafe Unmanaged<Body>.fromOpaque(argument).takeRetainedValue()
+        let box = unsafe Unmanaged<Body>.fromOpaque(argument).takeRetainedValue()
         #else
-          let box = unsafe Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue()
+        let box = unsafe Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue()
         #endif
         box.run()
         return nil
@@ -70,15 +70,15 @@ package enum OSThread {
     unsafe pthread_sigmask(SIG_BLOCK, &blocked, &previous)
     defer {
       #if canImport(Darwin)
-        var pending = sigset_t()
-        unsafe sigpending(&pending)
-        if unsafe sigismember(&pending, SIGXFSZ) == 1 {
-          var signal: CInt = 0
-          unsafe sigwait(&blocked, &signal)
-        }
+      var pending = sigset_t()
+      unsafe sigpending(&pending)
+      if unsafe sigismember(&pending, SIGXFSZ) == 1 {
+        var signal: CInt = 0
+        unsafe sigwait(&blocked, &signal)
+      }
       #else
-        var now = timespec()
-        while unsafe sigtimedwait(&blocked, nil, &now) > 0 {}
+      var now = timespec()
+      while unsafe sigtimedwait(&blocked, nil, &now) > 0 {}
       #endif
       unsafe pthread_sigmask(SIG_SETMASK, &previous, nil)
     }

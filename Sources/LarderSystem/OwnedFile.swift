@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// An open file, closed when the last reference is released.
@@ -106,35 +106,35 @@ package final class OwnedFile: Sendable {
     }
     // Where the file system cannot allocate, each block is written to.
     #if canImport(Darwin)
-      let zeros = [UInt8](repeating: 0, count: 1 << 16)
-      var offset = try status.size
-      while offset < length {
-        try write(Array(zeros.prefix(length - offset)), at: offset)
-        offset += zeros.count
-      }
+    let zeros = [UInt8](repeating: 0, count: 1 << 16)
+    var offset = try status.size
+    while offset < length {
+      try write(Array(zeros.prefix(length - offset)), at: offset)
+      offset += zeros.count
+    }
     #else
-      let written = posix_fallocate(descriptor, 0, off_t(length))
-      guard written == 0 else {
-        throw SystemError(errno: written, operation: "posix_fallocate", path: path)
-      }
+    let written = posix_fallocate(descriptor, 0, off_t(length))
+    guard written == 0 else {
+      throw SystemError(errno: written, operation: "posix_fallocate", path: path)
+    }
     #endif
   }
 
   /// Syncs the written data, so that it survives a loss of power.
   package func synchronize() throws(SystemError) {
     #if canImport(Darwin)
-      guard fcntl(descriptor, F_FULLFSYNC) == 0 else { throw .last("fcntl(F_FULLFSYNC)", path) }
+    guard fcntl(descriptor, F_FULLFSYNC) == 0 else { throw .last("fcntl(F_FULLFSYNC)", path) }
     #else
-      guard fsync(descriptor) == 0 else { throw .last("fsync", path) }
+    guard fsync(descriptor) == 0 else { throw .last("fsync", path) }
     #endif
   }
 
   /// Syncs the content only, without the modification time.
   package func synchronizeContent() throws(SystemError) {
     #if canImport(Darwin)
-      try synchronize()
+    try synchronize()
     #else
-      guard fdatasync(descriptor) == 0 else { throw .last("fdatasync", path) }
+    guard fdatasync(descriptor) == 0 else { throw .last("fdatasync", path) }
     #endif
   }
 
@@ -216,9 +216,9 @@ package struct FileStatus: Sendable, Hashable {
     mode = UInt32(info.st_mode)
     links = UInt64(info.st_nlink)
     #if canImport(Darwin)
-      let time = info.st_ctimespec
+    let time = info.st_ctimespec
     #else
-      let time = info.st_ctim
+    let time = info.st_ctim
     #endif
     changed = UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
   }

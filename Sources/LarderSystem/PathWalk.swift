@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The reason why a path does not lead to a directory that only this user and root can replace.
@@ -53,169 +53,168 @@ struct PathWalk {
   }
 
   #if os(Linux)
-    private struct Step {
-      let name: String
-      let isOfLink: Bool
+  private struct Step {
+    let name: String
+    let isOfLink: Bool
+  }
+
+  /// A directory or link that the walk has reached: its descriptor, closed with the last
+  /// reference.
+  private final class Place {
+    private(set) var descriptor: CInt
+    let path: String
+    let status: FileStatus
+
+    init(_ name: String, in parent: CInt, path: String) throws(SystemError) {
+      let flags = larder_path_only() | O_NOFOLLOW
+      var result = unsafe larder_open_at(parent, name, flags)
+      while result < 0, currentErrno() == EINTR {
+        result = unsafe larder_open_at(parent, name, flags)
+      }
+      guard result >= 0 else { throw .last("openat", path) }
+      guard let status = FileSystem.status(ofDescriptor: result) else {
+        let error = SystemError.last("fstat", path)
+        close(result)
+        throw error
+      }
+      descriptor = result
+      self.path = path
+      self.status = status
     }
 
-    /// A directory or link that the walk has reached: its descriptor, closed with the last
-    /// reference.
-    private final class Place {
-      private(set) var descriptor: CInt
-      let path: String
-      let status: FileStatus
+    deinit { if descriptor >= 0 { close(descriptor) } }
 
-      init(_ name: String, in parent: CInt, path: String) throws(SystemError) {
-        let flags = larder_path_only() | O_NOFOLLOW
-        var result = unsafe larder_open_at(parent, name, flags)
-        while result < 0, currentErrno() == EINTR {
-          result = unsafe larder_open_at(parent, name, flags)
-        }
-        guard result >= 0 else { throw .last("openat", path) }
-        guard let status = FileSystem.status(ofDescriptor: result) else {
-          let error = SystemError.last("fstat", path)
-          close(result)
-          throw error
-        }
-        descriptor = result
-        self.path = path
-        self.status = status
-      }
-
-      deinit { if descriptor >= 0 { close(descriptor) } }
-
-      /// The descriptor, which the caller closes.
-      func release() -> CInt {
-        defer { descriptor = -1 }
-        return descriptor
-      }
+    /// The descriptor, which the caller closes.
+    func release() -> CInt {
+      defer { descriptor = -1 }
+      return descriptor
     }
+  }
 
-    private static func root() throws(PathWalkError) -> Place {
-      do throws(SystemError) { return try Place("/", in: AT_FDCWD, path: "/") } catch {
-        throw .system(error)
-      }
+  private static func root() throws(PathWalkError) -> Place {
+    do throws(SystemError) { return try Place("/", in: AT_FDCWD, path: "/") } catch {
+      throw .system(error)
     }
+  }
 
-    /// Walks the path.
-    ///
-    /// - Returns: A descriptor of what the path leads to, for `fstat` and as the beginning of
-    ///   paths.
-    func open() throws(PathWalkError) -> CInt {
-      var rest = steps(of: path, isOfLink: false)
-      var links = 0
-      var place = try PathWalk.root()
-      while let step = rest.popLast() {
-        let next = try enter(step, from: place, isLast: rest.isEmpty)
-        if step.name != ".." { try judge(place, containing: next) }
-        guard next.status.isSymbolicLink else {
-          place = next
-          continue
-        }
-        links += 1
-        guard links <= 40 else {
-          throw .system(SystemError(errno: ELOOP, operation: "openat", path: next.path))
-        }
-        let target = try target(of: next)
-        rest += steps(of: target, isOfLink: true)
-        if target.hasPrefix("/") { place = try PathWalk.root() }
+  /// Walks the path.
+  ///
+  /// - Returns: A descriptor of what the path leads to, for `fstat` and as the beginning of
+  ///   paths.
+  func open() throws(PathWalkError) -> CInt {
+    var rest = steps(of: path, isOfLink: false)
+    var links = 0
+    var place = try PathWalk.root()
+    while let step = rest.popLast() {
+      let next = try enter(step, from: place, isLast: rest.isEmpty)
+      if step.name != ".." { try judge(place, containing: next) }
+      guard next.status.isSymbolicLink else {
+        place = next
+        continue
       }
-      return place.release()
+      links += 1
+      guard links <= 40 else {
+        throw .system(SystemError(errno: ELOOP, operation: "openat", path: next.path))
+      }
+      let target = try target(of: next)
+      rest += steps(of: target, isOfLink: true)
+      if target.hasPrefix("/") { place = try PathWalk.root() }
     }
+    return place.release()
+  }
 
-    /// The names of a path, the first one last.
-    private func steps(of path: String, isOfLink: Bool) -> [Step] {
-      path.split(separator: "/").filter { $0 != "." }.reversed().map {
-        Step(name: String($0), isOfLink: isOfLink)
-      }
+  /// The names of a path, the first one last.
+  private func steps(of path: String, isOfLink: Bool) -> [Step] {
+    path.split(separator: "/").filter { $0 != "." }.reversed().map {
+      Step(name: String($0), isOfLink: isOfLink)
     }
+  }
 
-    /// Opens an entry of a directory, and creates it if the caller requests that.
-    private func enter(
-      _ step: Step, from place: Place, isLast: Bool
-    ) throws(PathWalkError) -> Place {
-      let path = (place.path == "/" ? "" : place.path) + "/" + step.name
-      do throws(SystemError) {
-        return try Place(step.name, in: place.descriptor, path: path)
-      } catch {
-        if error.errno == ENOTDIR { throw .notCreated(error) }
-        guard error.errno == ENOENT else { throw .system(error) }
-        if step.isOfLink { throw .danglingLink(path) }
-        guard isCreating else { throw .system(error) }
-      }
-      try judge(place, containing: nil)
-      guard
-        unsafe mkdirat(place.descriptor, step.name, isLast ? 0o700 : 0o755) == 0
-          || currentErrno() == EEXIST
-      else { throw .notCreated(.last("mkdir", path)) }
-      do throws(SystemError) {
-        return try Place(step.name, in: place.descriptor, path: path)
-      } catch {
-        throw .system(error)
-      }
+  /// Opens an entry of a directory, and creates it if the caller requests that.
+  private func enter(
+    _ step: Step, from place: Place, isLast: Bool
+  ) throws(PathWalkError) -> Place {
+    let path = (place.path == "/" ? "" : place.path) + "/" + step.name
+    do throws(SystemError) {
+      return try Place(step.name, in: place.descriptor, path: path)
+    } catch {
+      if error.errno == ENOTDIR { throw .notCreated(error) }
+      guard error.errno == ENOENT else { throw .system(error) }
+      if step.isOfLink { throw .danglingLink(path) }
+      guard isCreating else { throw .system(error) }
     }
+    try judge(place, containing: nil)
+    guard
+      unsafe mkdirat(place.descriptor, step.name, isLast ? 0o700 : 0o755) == 0
+        || currentErrno() == EEXIST
+    else { throw .notCreated(.last("mkdir", path)) }
+    do throws(SystemError) {
+      return try Place(step.name, in: place.descriptor, path: path)
+    } catch {
+      throw .system(error)
+    }
+  }
 
-    /// Refuses a directory in which other users can replace an entry.
-    ///
-    /// - Parameter entry: The entry, or `nil` if this user is about to create it.
-    private func judge(_ place: Place, containing entry: Place?) throws(PathWalkError) {
-      let status = place.status
-      guard FileSystem.isTrusted(owner: status.owner) else {
-        throw .foreignParent(place.path, owner: status.owner)
-      }
-      guard FileSystem.othersMayWrite(status) else { return }
-      guard status.mode & 0o1000 != 0 else { throw .writableParent(place.path) }
-      // The directory is safe; another user can replace the entry.
-      guard let entry, !FileSystem.isTrusted(owner: entry.status.owner) else { return }
-      throw entry.status.isSymbolicLink
-        ? .foreignLink(entry.path, owner: entry.status.owner)
-        : .foreignParent(entry.path, owner: entry.status.owner)
+  /// Refuses a directory in which other users can replace an entry.
+  ///
+  /// - Parameter entry: The entry, or `nil` if this user is about to create it.
+  private func judge(_ place: Place, containing entry: Place?) throws(PathWalkError) {
+    let status = place.status
+    guard FileSystem.isTrusted(owner: status.owner) else {
+      throw .foreignParent(place.path, owner: status.owner)
     }
+    guard FileSystem.othersMayWrite(status) else { return }
+    guard status.mode & 0o1000 != 0 else { throw .writableParent(place.path) }
+    // The directory is safe; another user can replace the entry.
+    guard let entry, !FileSystem.isTrusted(owner: entry.status.owner) else { return }
+    throw entry.status.isSymbolicLink
+      ? .foreignLink(entry.path, owner: entry.status.owner)
+      : .foreignParent(entry.path, owner: entry.status.owner)
+  }
 
-    private func target(of link: Place) throws(PathWalkError) -> String {
-      guard FileSystem.isTrusted(owner: link.status.owner) else {
-        throw .foreignLink(link.path, owner: link.status.owner)
-      }
-      var bytes = [UInt8](repeating: 0, count: 4096)
-      let length = unsafe bytes.withUnsafeMutableBytes { buffer in
-        unsafe readlinkat(
-          link.descriptor, "", buffer.baseAddress!.assumingMemoryBound(to: CChar.self),
-          buffer.count)
-      }
-      guard length >= 0 else { throw .system(.last("readlinkat", link.path)) }
-      return String(decoding: bytes.prefix(length), as: UTF8.self)
+  private func target(of link: Place) throws(PathWalkError) -> String {
+    guard FileSystem.isTrusted(owner: link.status.owner) else {
+      throw .foreignLink(link.path, owner: link.status.owner)
     }
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    let length = unsafe bytes.withUnsafeMutableBytes { buffer in
+      unsafe readlinkat(
+        link.descriptor, "", buffer.baseAddress!.assumingMemoryBound(to: CChar.self),
+        buffer.count)
+    }
+    guard length >= 0 else { throw .system(.last("readlinkat", link.path)) }
+    return String(decoding: bytes.prefix(length), as: UTF8.self)
+  }
   #else
-    /// Checks each directory by its path. Darwin has neither `O_PATH` nor `/proc/self/fd`.
-    ///
-    /// - Returns: -1, because calls use the path.
-    func open() throws(PathWalkError) -> CInt {
-      do throws(SystemError) {
-        if isCreating, try FileSystem.status(of: path, followingLinks: false) == nil {
-          try FileSystem.makeDirectories(path)
-        }
-      } catch {
-        throw .notCreated(error)
+  /// Checks each directory by its path. Darwin has neither `O_PATH` nor `/proc/self/fd`.
+  ///
+  /// - Returns: -1, because calls use the path.
+  func open() throws(PathWalkError) -> CInt {
+    do throws(SystemError) {
+      if isCreating, try FileSystem.status(of: path, followingLinks: false) == nil {
+        try FileSystem.makeDirectories(path)
       }
-      guard let whole = FileSystem.resolved(path) else { throw .danglingLink(path) }
-      var place = ""
-      for name in whole.split(separator: "/") {
-        let (parent, entry) = (place.isEmpty ? "/" : place, place + "/" + name)
-        place = entry
-        guard let above = (try? FileSystem.status(of: parent)) ?? nil,
-          let status = (try? FileSystem.status(of: entry)) ?? nil
-        else { throw .system(SystemError(errno: ENOENT, operation: "stat", path: entry)) }
-        guard FileSystem.isTrusted(owner: above.owner) else {
-          throw .foreignParent(parent, owner: above.owner)
-        }
-        let isSticky = above.mode & 0o1000 != 0
-        if FileSystem.othersMayWrite(above), !isSticky || !FileSystem.isTrusted(owner: status.owner)
-        {
-          throw .writableParent(parent)
-        }
-      }
-      return -1
+    } catch {
+      throw .notCreated(error)
     }
+    guard let whole = FileSystem.resolved(path) else { throw .danglingLink(path) }
+    var place = ""
+    for name in whole.split(separator: "/") {
+      let (parent, entry) = (place.isEmpty ? "/" : place, place + "/" + name)
+      place = entry
+      guard let above = (try? FileSystem.status(of: parent)) ?? nil,
+        let status = (try? FileSystem.status(of: entry)) ?? nil
+      else { throw .system(SystemError(errno: ENOENT, operation: "stat", path: entry)) }
+      guard FileSystem.isTrusted(owner: above.owner) else {
+        throw .foreignParent(parent, owner: above.owner)
+      }
+      let isSticky = above.mode & 0o1000 != 0
+      if FileSystem.othersMayWrite(above), !isSticky || !FileSystem.isTrusted(owner: status.owner) {
+        throw .writableParent(parent)
+      }
+    }
+    return -1
+  }
   #endif
 }
 
@@ -234,14 +233,14 @@ extension FileSystem {
   /// Whether this process is in a user namespace, where the owners it does not map appear as 65534.
   private static let hasUnmappedUsers: Bool = {
     #if os(Linux)
-      guard
-        let file = try? OwnedFile(path: "/proc/self/uid_map", writable: false),
-        let bytes = try? file.read(count: 256, at: 0)
-      else { return false }
-      let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
-      return words != ["0", "0", "4294967295"]
+    guard
+      let file = try? OwnedFile(path: "/proc/self/uid_map", writable: false),
+      let bytes = try? file.read(count: 256, at: 0)
+    else { return false }
+    let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+    return words != ["0", "0", "4294967295"]
     #else
-      return false
+    return false
     #endif
   }()
 }

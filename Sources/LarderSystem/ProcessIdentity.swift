@@ -5,11 +5,11 @@
 internal import Synchronization
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The identity of this process: its boot of the machine, its PID namespace, its start time.
@@ -26,25 +26,25 @@ package enum ProcessIdentity {
   /// A 64-bit digest of the kernel's boot identifier: differs after every start of the system.
   package static let bootID: UInt64 = {
     #if canImport(Darwin)
-      var time = timeval()
-      var size = MemoryLayout<timeval>.size
-      guard unsafe sysctlbyname("kern.boottime", &time, &size, nil, 0) == 0 else { return 1 }
-      return UInt64(time.tv_sec) &* 1_000_000 &+ UInt64(time.tv_usec)
+    var time = timeval()
+    var size = MemoryLayout<timeval>.size
+    guard unsafe sysctlbyname("kern.boottime", &time, &size, nil, 0) == 0 else { return 1 }
+    return UInt64(time.tv_sec) &* 1_000_000 &+ UInt64(time.tv_usec)
     #else
-      guard
-        let file = try? OwnedFile(path: "/proc/sys/kernel/random/boot_id", writable: false),
-        let bytes = try? file.read(count: 36, at: 0), !bytes.isEmpty
-      else { return 1 }
-      return max(XXH64.hash(bytes), 1)
+    guard
+      let file = try? OwnedFile(path: "/proc/sys/kernel/random/boot_id", writable: false),
+      let bytes = try? file.read(count: 36, at: 0), !bytes.isEmpty
+    else { return 1 }
+    return max(XXH64.hash(bytes), 1)
     #endif
   }()
 
   /// The PID namespace's number, or zero on systems without namespaces.
   package static let pidNamespace: UInt64 = {
     #if canImport(Darwin)
-      return 0
+    return 0
     #else
-      return (try? FileSystem.status(of: "/proc/self/ns/pid"))??.inode ?? 0
+    return (try? FileSystem.status(of: "/proc/self/ns/pid"))??.inode ?? 0
     #endif
   }()
 
@@ -53,20 +53,20 @@ package enum ProcessIdentity {
 
   package static func startTime(of pid: Int32) -> UInt64? {
     #if canImport(Darwin)
-      return kill(pid, 0) == 0 ? 1 : nil
+    return kill(pid, 0) == 0 ? 1 : nil
     #else
-      guard let fields = status(of: pid), fields.count > 19 else { return nil }
-      return UInt64(String(decoding: fields[19], as: UTF8.self))
+    guard let fields = status(of: pid), fields.count > 19 else { return nil }
+    return UInt64(String(decoding: fields[19], as: UTF8.self))
     #endif
   }
 
   /// Whether a process is stopped, by a signal or a debugger; `true` if that is unknown.
   package static func isStopped(_ pid: Int32) -> Bool {
     #if canImport(Darwin)
-      return true
+    return true
     #else
-      guard let state = status(of: pid)?.first?.first else { return true }
-      return state == UInt8(ascii: "T") || state == UInt8(ascii: "t")
+    guard let state = status(of: pid)?.first?.first else { return true }
+    return state == UInt8(ascii: "T") || state == UInt8(ascii: "t")
     #endif
   }
 
@@ -85,15 +85,15 @@ package enum ProcessIdentity {
   }
 
   #if !canImport(Darwin)
-    /// The fields of `/proc/<pid>/stat` after the name.
-    private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {
-      guard
-        let file = try? OwnedFile(path: "/proc/\(pid)/stat", writable: false),
-        let bytes = try? file.read(count: 1024, at: 0),
-        // The command name is in parentheses and may hold anything: count from its end.
-        let close = bytes.lastIndex(of: UInt8(ascii: ")"))
-      else { return nil }
-      return bytes[(close + 1)...].split(separator: UInt8(ascii: " "))
-    }
+  /// The fields of `/proc/<pid>/stat` after the name.
+  private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {
+    guard
+      let file = try? OwnedFile(path: "/proc/\(pid)/stat", writable: false),
+      let bytes = try? file.read(count: 1024, at: 0),
+      // The command name is in parentheses and may hold anything: count from its end.
+      let close = bytes.lastIndex(of: UInt8(ascii: ")"))
+    else { return nil }
+    return bytes[(close + 1)...].split(separator: UInt8(ascii: " "))
+  }
   #endif
 }

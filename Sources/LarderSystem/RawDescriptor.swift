@@ -5,11 +5,11 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// Both ends of a pipe; children inherit neither.
@@ -47,11 +47,11 @@ package enum RawDescriptor {
 
   package static func close(_ descriptor: CInt) {
     #if canImport(Glibc)
-      _ = Glibc.close(descriptor)
+    _ = Glibc.close(descriptor)
     #elseif canImport(Musl)
-      _ = Musl.close(descriptor)
+    _ = Musl.close(descriptor)
     #else
-      _ = Darwin.close(descriptor)
+    _ = Darwin.close(descriptor)
     #endif
   }
 
@@ -71,21 +71,21 @@ package enum RawDescriptor {
 
   private static func put(_ descriptor: CInt, _ from: UnsafeRawPointer, _ count: Int) -> Int {
     #if canImport(Glibc)
-      unsafe Glibc.write(descriptor, from, count)
+    unsafe Glibc.write(descriptor, from, count)
     #elseif canImport(Musl)
-      unsafe Musl.write(descriptor, from, count)
+    unsafe Musl.write(descriptor, from, count)
     #else
-      unsafe Darwin.write(descriptor, from, count)
+    unsafe Darwin.write(descriptor, from, count)
     #endif
   }
 
   private static func read(_ descriptor: CInt, _ to: UnsafeMutableRawPointer, _ count: Int) -> Int {
     #if canImport(Glibc)
-      unsafe Glibc.read(descriptor, to, count)
+    unsafe Glibc.read(descriptor, to, count)
     #elseif canImport(Musl)
-      unsafe Musl.read(descriptor, to, count)
+    unsafe Musl.read(descriptor, to, count)
     #else
-      unsafe Darwin.read(descriptor, to, count)
+    unsafe Darwin.read(descriptor, to, count)
     #endif
   }
 
@@ -151,9 +151,9 @@ package enum RawDescriptor {
   /// Sets close-on-exec on every descriptor except the three standard ones.
   package static func setCloseOnExec() {
     #if canImport(Darwin)
-      let names: [String] = (0..<256).map(String.init)
+    let names: [String] = (0..<256).map(String.init)
     #else
-      let names = (try? FileSystem.names(in: "/proc/self/fd")) ?? []
+    let names = (try? FileSystem.names(in: "/proc/self/fd")) ?? []
     #endif
     for name in names {
       guard let descriptor = CInt(name), descriptor > 2 else { continue }

@@ -6,11 +6,11 @@ internal import CLarderLMDB
 internal import Synchronization
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The signals that arrived at this process, as bytes in a pipe: a wait for descriptors also waits
@@ -69,9 +69,9 @@ package enum SignalPipe {
             errno = saved
           }
       #if canImport(Darwin)
-        unsafe action.__sigaction_u.__sa_sigaction = handler
+      unsafe action.__sigaction_u.__sa_sigaction = handler
       #else
-        unsafe action.__sigaction_handler.sa_sigaction = handler
+      unsafe action.__sigaction_handler.sa_sigaction = handler
       #endif
       unsafe sigaction(signal, &action, nil)
     }
@@ -96,9 +96,9 @@ package enum SignalPipe {
     var action = sigaction()
     guard unsafe sigaction(signal, nil, &action) == 0 else { return false }
     #if canImport(Darwin)
-      return unsafe unsafeBitCast(action.__sigaction_u.__sa_handler, to: Int.self) == 1
+    return unsafe unsafeBitCast(action.__sigaction_u.__sa_handler, to: Int.self) == 1
     #else
-      return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
+    return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
     #endif
   }
 
@@ -110,9 +110,9 @@ package enum SignalPipe {
     // The child has written its core file; a core file of this process would be useless.
     var limit = rlimit(rlim_cur: 0, rlim_max: 0)
     #if canImport(Glibc)
-      _ = unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
+    _ = unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
     #else
-      _ = unsafe setrlimit(RLIMIT_CORE, &limit)
+    _ = unsafe setrlimit(RLIMIT_CORE, &limit)
     #endif
     restore(signal)
     raise(signal)

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// A second descriptor of a connected socket, by which any thread can send. The connection ends when both
@@ -31,15 +31,15 @@ package final class SocketWriter: Sendable {
 
   private static func send(_ descriptor: CInt, _ bytes: UnsafeRawBufferPointer) -> Int {
     #if canImport(Glibc)
-      unsafe Glibc.send(
-        descriptor, bytes.baseAddress, bytes.count,
-        CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
+    unsafe Glibc.send(
+      descriptor, bytes.baseAddress, bytes.count,
+      CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
     #elseif canImport(Musl)
-      unsafe Musl.send(
-        descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
+    unsafe Musl.send(
+      descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
     #else
-      // The socket has SO_NOSIGPIPE.
-      unsafe Darwin.send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT))
+    // The socket has SO_NOSIGPIPE.
+    unsafe Darwin.send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT))
     #endif
   }
 

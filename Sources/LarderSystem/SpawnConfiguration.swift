@@ -5,12 +5,12 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  // `environ` is a global variable; the compiler cannot prove that no code writes it.
-  @unsafe @preconcurrency internal import Glibc
+// `environ` is a global variable; the compiler cannot prove that no code writes it.
+@unsafe @preconcurrency internal import Glibc
 #elseif canImport(Musl)
-  @unsafe @preconcurrency internal import Musl
+@unsafe @preconcurrency internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// The exit status or signal of an ended process.
@@ -71,14 +71,14 @@ package struct SpawnConfiguration: Sendable {
 
   private func spawn(_ path: [UInt8], _ arguments: [[UInt8]]) throws(SystemError) -> Int32 {
     #if canImport(Darwin)
-      var actions: posix_spawn_file_actions_t?
-      var attributes: posix_spawnattr_t?
-      let newSession: Int16 = 0x0400
+    var actions: posix_spawn_file_actions_t?
+    var attributes: posix_spawnattr_t?
+    let newSession: Int16 = 0x0400
     #else
-      var actions = unsafe posix_spawn_file_actions_t()
-      var attributes = posix_spawnattr_t()
-      // A feature macro hides the constant.
-      let newSession: Int16 = 0x80
+    var actions = unsafe posix_spawn_file_actions_t()
+    var attributes = posix_spawnattr_t()
+    // A feature macro hides the constant.
+    let newSession: Int16 = 0x80
     #endif
     _ = unsafe posix_spawn_file_actions_init(&actions)
     defer { _ = unsafe posix_spawn_file_actions_destroy(&actions) }
@@ -114,9 +114,9 @@ package struct SpawnConfiguration: Sendable {
     let file = FileSystem.cString(path)
     let code = unsafe Self.withCStrings(arguments) { pointers in
       #if canImport(Darwin)
-        unsafe posix_spawn(&pid, file, &actions, &attributes, pointers, _NSGetEnviron().pointee)
+      unsafe posix_spawn(&pid, file, &actions, &attributes, pointers, _NSGetEnviron().pointee)
       #else
-        unsafe posix_spawn(&pid, file, &actions, &attributes, pointers, environ)
+      unsafe posix_spawn(&pid, file, &actions, &attributes, pointers, environ)
       #endif
     }
     guard code == 0 else { throw SystemError(errno: code, operation: "posix_spawn", path: name) }

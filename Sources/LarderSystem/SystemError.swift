@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Glibc)
-  internal import Glibc
+internal import Glibc
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Darwin
+internal import Darwin
 #endif
 
 /// A system call that failed: which one, on what, and the system's reason.
@@ -58,11 +58,11 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 /// The calling thread's error number.
 package func currentErrno() -> CInt {
   #if canImport(Darwin)
-    return Darwin.errno
+  return Darwin.errno
   #elseif canImport(Musl)
-    return Musl.errno
+  return Musl.errno
   #else
-    return Glibc.errno
+  return Glibc.errno
   #endif
 }
 

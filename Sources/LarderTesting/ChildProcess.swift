@@ -13,9 +13,9 @@
 import Synchronization
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A child process that exchanges lines with this process and can be killed, stopped and resumed.

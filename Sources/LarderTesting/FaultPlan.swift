@@ -36,7 +36,7 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
     /// The remedy.
     public var description: String {
       "This build has no fault points, so no fault would occur. Enable the trait "
-        + "FaultInjection of the package larder (`swift test --traits default,FaultInjection` in Larder's "
+        + "FaultInjection of the package larder (`swift test --traits FaultInjection` in Larder's "
         + "directory), or skip the test unless FaultPlan.isCompiledIn."
     }
   }

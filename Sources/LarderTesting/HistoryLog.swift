@@ -30,9 +30,9 @@
 import Synchronization
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A log of the operations of a process that survives the process.

@@ -5,9 +5,9 @@
 import Synchronization
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A thread for blocking work.
@@ -42,9 +42,9 @@ public final class JoinableThread<Value: Sendable>: Sendable {
     self.state = state
     let argument = unsafe Unmanaged.passRetained(RunOnce(state.run)).toOpaque()
     #if canImport(Darwin)
-      var identifier: pthread_t?
+    var identifier: pthread_t?
     #else
-      var identifier = pthread_t()
+    var identifier = pthread_t()
     #endif
     let result = unsafe pthread_create(&identifier, nil, startOwnThread, argument)
     precondition(result == 0, "pthread_create failed with \(result): too many threads?")
@@ -72,13 +72,13 @@ private final class RunOnce {
 }
 
 #if canImport(Darwin)
-  private func startOwnThread(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
-    unsafe Unmanaged<RunOnce>.fromOpaque(argument).takeRetainedValue().body()
-    return nil
-  }
+private func startOwnThread(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+  unsafe Unmanaged<RunOnce>.fromOpaque(argument).takeRetainedValue().body()
+  return nil
+}
 #else
-  private func startOwnThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    unsafe Unmanaged<RunOnce>.fromOpaque(argument!).takeRetainedValue().body()
-    return nil
-  }
+private func startOwnThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  unsafe Unmanaged<RunOnce>.fromOpaque(argument!).takeRetainedValue().body()
+  return nil
+}
 #endif

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A buffer that receives bytes and returns lines. The last line needs no line break.

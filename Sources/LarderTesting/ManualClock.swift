@@ -10,9 +10,9 @@ public import Larder
 import Synchronization
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A clock that only changes when a test sets it, in milliseconds since 1970.

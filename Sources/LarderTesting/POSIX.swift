@@ -7,10 +7,10 @@
 // temporary store, the clock of a store and the fault plans use the library.
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  // The compiler cannot prove that no code writes the global variable `environ`.
-  @unsafe @preconcurrency import Glibc
+// The compiler cannot prove that no code writes the global variable `environ`.
+@unsafe @preconcurrency import Glibc
 #endif
 
 /// libc, retried after signals, with errors thrown.
@@ -22,9 +22,9 @@ enum POSIX {
   static func pipe() throws(SystemCallError) -> (readEnd: Int32, writeEnd: Int32) {
     var ends: [Int32] = [-1, -1]
     #if canImport(Darwin)
-      let result = unsafe Darwin.pipe(&ends)
+    let result = unsafe Darwin.pipe(&ends)
     #else
-      let result = unsafe Glibc.pipe(&ends)
+    let result = unsafe Glibc.pipe(&ends)
     #endif
     if result != 0 { throw failure("pipe") }
     for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -35,9 +35,9 @@ enum POSIX {
   /// it.
   static func open(_ path: String, _ flags: Int32) throws(SystemCallError) -> Int32 {
     #if canImport(Darwin)
-      let descriptor = unsafe Darwin.open(path, flags | O_CLOEXEC, 0o600)
+    let descriptor = unsafe Darwin.open(path, flags | O_CLOEXEC, 0o600)
     #else
-      let descriptor = unsafe Glibc.open(path, flags | O_CLOEXEC, 0o600)
+    let descriptor = unsafe Glibc.open(path, flags | O_CLOEXEC, 0o600)
     #endif
     if descriptor < 0 { throw failure("open \(path)") }
     return descriptor
@@ -59,9 +59,9 @@ enum POSIX {
       let limit = milliseconds(until: deadline)
       let count = unsafe withUnsafeMutablePointer(to: &request) { pointer in
         #if canImport(Darwin)
-          unsafe Darwin.poll(pointer, 1, limit)
+        unsafe Darwin.poll(pointer, 1, limit)
         #else
-          unsafe Glibc.poll(pointer, 1, limit)
+        unsafe Glibc.poll(pointer, 1, limit)
         #endif
       }
       if count >= 0 { return Int32(request.revents) }
@@ -75,9 +75,9 @@ enum POSIX {
       var count = 0
       let bytes = unsafe [UInt8](unsafeUninitializedCapacity: limit) { buffer, initialized in
         #if canImport(Darwin)
-          count = unsafe Darwin.read(descriptor, buffer.baseAddress, limit)
+        count = unsafe Darwin.read(descriptor, buffer.baseAddress, limit)
         #else
-          count = unsafe Glibc.read(descriptor, buffer.baseAddress, limit)
+        count = unsafe Glibc.read(descriptor, buffer.baseAddress, limit)
         #endif
         initialized = max(count, 0)
       }
@@ -94,9 +94,9 @@ enum POSIX {
     while true {
       let count = unsafe bytes.withUnsafeBytes { buffer in
         #if canImport(Darwin)
-          unsafe Darwin.write(descriptor, buffer.baseAddress, buffer.count)
+        unsafe Darwin.write(descriptor, buffer.baseAddress, buffer.count)
         #else
-          unsafe Glibc.write(descriptor, buffer.baseAddress, buffer.count)
+        unsafe Glibc.write(descriptor, buffer.baseAddress, buffer.count)
         #endif
       }
       if count >= 0 { return count }
@@ -149,9 +149,9 @@ enum POSIX {
   /// This process's environment, as `NAME=value`.
   static func environment() -> [String] {
     #if canImport(Darwin)
-      var entry = unsafe _NSGetEnviron().pointee
+    var entry = unsafe _NSGetEnviron().pointee
     #else
-      var entry = unsafe environ
+    var entry = unsafe environ
     #endif
     var entries: [String] = []
     while let text = unsafe entry.pointee {

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Darwin)
-  internal import Darwin
+internal import Darwin
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Glibc
+internal import Glibc
 #endif
 
 /// The connection of a worker to the test that started it with ``ChildProcess``.

@@ -12,11 +12,11 @@ package struct PreloadShim: Sendable {
   package let path: String
 
   #if os(Linux)
-    /// Whether shims can be built and loaded here.
-    package static let isAvailable =
-      (try? ChildProcess.run("cc", ["--version"]).status.isSuccess) ?? false
+  /// Whether shims can be built and loaded here.
+  package static let isAvailable =
+    (try? ChildProcess.run("cc", ["--version"]).status.isSuccess) ?? false
   #else
-    package static let isAvailable = false
+  package static let isAvailable = false
   #endif
 
   /// The reason for a skipped test.

@@ -5,9 +5,9 @@
 import Synchronization
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A spawned process: its identifier and this process's ends of the pipes.
@@ -82,13 +82,13 @@ struct SpawnedProcess {
     descriptors: [Int32]
   ) throws(SystemCallError) -> Int32 {
     #if canImport(Darwin)
-      var actions: posix_spawn_file_actions_t?
-      var attributes: posix_spawnattr_t?
-      let system = Int16(POSIX_SPAWN_CLOEXEC_DEFAULT)
+    var actions: posix_spawn_file_actions_t?
+    var attributes: posix_spawnattr_t?
+    let system = Int16(POSIX_SPAWN_CLOEXEC_DEFAULT)
     #else
-      var actions = unsafe posix_spawn_file_actions_t()
-      var attributes = posix_spawnattr_t()
-      let system: Int16 = 0
+    var actions = unsafe posix_spawn_file_actions_t()
+    var attributes = posix_spawnattr_t()
+    let system: Int16 = 0
     #endif
     _ = unsafe posix_spawn_file_actions_init(&actions)
     defer { _ = unsafe posix_spawn_file_actions_destroy(&actions) }
@@ -96,7 +96,7 @@ struct SpawnedProcess {
       _ = unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(number))
     }
     #if canImport(Darwin)
-      if descriptors.count < 3 { _ = posix_spawn_file_actions_addinherit_np(&actions, 2) }
+    if descriptors.count < 3 { _ = posix_spawn_file_actions_addinherit_np(&actions, 2) }
     #endif
 
     if let workingDirectory, unsafe addDirectory(workingDirectory, to: &actions) != 0 {
@@ -128,26 +128,26 @@ struct SpawnedProcess {
   }
 
   #if canImport(Darwin)
-    private static func addDirectory(
-      _ path: String, to actions: inout posix_spawn_file_actions_t?
-    ) -> Int32 {
-      unsafe posix_spawn_file_actions_addchdir_np(&actions, path)
-    }
+  private static func addDirectory(
+    _ path: String, to actions: inout posix_spawn_file_actions_t?
+  ) -> Int32 {
+    unsafe posix_spawn_file_actions_addchdir_np(&actions, path)
+  }
   #else
-    /// glibc has it since 2.29, but declares it only under a feature macro.
-    private static func addDirectory(
-      _ path: String, to actions: UnsafeMutablePointer<posix_spawn_file_actions_t>
-    ) -> Int32 {
-      typealias AddDirectory =
-        @convention(c) (
-          UnsafeMutablePointer<posix_spawn_file_actions_t>, UnsafePointer<CChar>
-        ) -> Int32
-      guard let symbol = unsafe dlsym(nil, "posix_spawn_file_actions_addchdir_np") else {
-        return -1
-      }
-      let add = unsafe unsafeBitCast(symbol, to: AddDirectory.self)
-      return unsafe add(actions, path)
+  /// glibc has it since 2.29, but declares it only under a feature macro.
+  private static func addDirectory(
+    _ path: String, to actions: UnsafeMutablePointer<posix_spawn_file_actions_t>
+  ) -> Int32 {
+    typealias AddDirectory =
+      @convention(c) (
+        UnsafeMutablePointer<posix_spawn_file_actions_t>, UnsafePointer<CChar>
+      ) -> Int32
+    guard let symbol = unsafe dlsym(nil, "posix_spawn_file_actions_addchdir_np") else {
+      return -1
     }
+    let add = unsafe unsafeBitCast(symbol, to: AddDirectory.self)
+    return unsafe add(actions, path)
+  }
   #endif
 
   private static func withCStrings<Result>(

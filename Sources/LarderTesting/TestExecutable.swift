@@ -8,9 +8,9 @@
 // at the file that contains this code, in its directory and the enclosing ones.
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// An executable of the test's package, built together with the test.
@@ -36,21 +36,12 @@ public struct TestExecutable: Sendable {
   /// The absolute path.
   public let path: String
 
-  /// The test worker.
-  package static var peer: TestExecutable {
-    get throws(NotFound) { try TestExecutable("LarderTestWorker") }
-  }
-  /// The command-line tool.
-  package static var tool: TestExecutable {
-    get throws(NotFound) { try TestExecutable("larder") }
-  }
-
   /// The path of the running executable, to start more processes of it.
   package static var own: String {
     #if canImport(Darwin)
-      CommandLine.arguments[0]
+    CommandLine.arguments[0]
     #else
-      image()
+    image()
     #endif
   }
 
@@ -109,17 +100,17 @@ public struct TestExecutable: Sendable {
   /// The file from which this code was loaded.
   private static func image() -> String {
     #if canImport(Darwin)
-      var information = Dl_info()
-      if unsafe dladdr(#dsohandle, &information) != 0, let name = unsafe information.dli_fname {
-        return unsafe String(cString: name)
-      }
-      return CommandLine.arguments[0]
+    var information = Dl_info()
+    if unsafe dladdr(#dsohandle, &information) != 0, let name = unsafe information.dli_fname {
+      return unsafe String(cString: name)
+    }
+    return CommandLine.arguments[0]
     #else
-      var buffer = [UInt8](repeating: 0, count: 4096)
-      let count = unsafe buffer.withUnsafeMutableBytes { bytes in
-        unsafe readlink("/proc/self/exe", bytes.baseAddress!, bytes.count)
-      }
-      return String(decoding: buffer.prefix(max(count, 0)), as: UTF8.self)
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    let count = unsafe buffer.withUnsafeMutableBytes { bytes in
+      unsafe readlink("/proc/self/exe", bytes.baseAddress!, bytes.count)
+    }
+    return String(decoding: buffer.prefix(max(count, 0)), as: UTF8.self)
     #endif
   }
 }

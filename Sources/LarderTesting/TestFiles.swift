@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// Changes of files that processes have open: overwrite, truncate, rename.

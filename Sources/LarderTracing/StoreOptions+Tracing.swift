@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 public import LarderEngine
 public import Tracing
 
@@ -42,3 +43,4 @@ extension StoreOptions {
     return options
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 internal import LarderEngine
 internal import Tracing
 
@@ -219,3 +220,4 @@ private struct ContextInjector: Injector {
     carrier[key] = value
   }
 }
+#endif

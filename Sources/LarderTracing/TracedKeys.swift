@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 /// A choice of how spans identify keys and locks, whose names may be personal data.
 ///
 /// ```swift
@@ -18,3 +19,4 @@ public enum TracedKeys: Sendable, Hashable {
   /// The key as text, the names of locks, and the texts of Larder's errors, which contain keys.
   case plain
 }
+#endif

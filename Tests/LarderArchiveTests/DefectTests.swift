@@ -6,6 +6,7 @@ import Foundation
 import LarderArchive
 import LarderEngine
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Testing
 

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import Larder
 import LarderEngine
@@ -226,3 +227,4 @@ import Testing
     }
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 
 /// A file as PersistentCacheKit leaves it: made by SQLite 3.40 in pages of 512 bytes, with values that
@@ -98,3 +99,4 @@ enum CacheKitFile {
     AAAAAAAAABxB19eEAuAAAA==
     """
 }
+#endif

@@ -2,9 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import Larder
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -129,3 +131,4 @@ struct ConvenienceTests {
     }
   }
 }
+#endif

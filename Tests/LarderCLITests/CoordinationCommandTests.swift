@@ -2,8 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import Larder
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -95,16 +97,16 @@ import Testing
   }
 
   #if os(Linux)
-    @Test func `An element stays in the queue if it could not be printed`() throws {
-      try withTool { tool in
-        _ = try tool.output("queue", "push", "jobs", "a")
-        let pop = "exec \"$0\" queue pop jobs --store \"$1\" > /dev/full"
-        let outcome = try ChildProcess.run("sh", ["-c", pop, tool.path, tool.store])
-        #expect(outcome.status == .exited(70))
-        #expect(try tool.output("queue", "pop", "jobs") == "a\n")
-        #expect(try tool.run("queue", "pop", "jobs").status == .exited(1))
-      }
+  @Test func `An element stays in the queue if it could not be printed`() throws {
+    try withTool { tool in
+      _ = try tool.output("queue", "push", "jobs", "a")
+      let pop = "exec \"$0\" queue pop jobs --store \"$1\" > /dev/full"
+      let outcome = try ChildProcess.run("sh", ["-c", pop, tool.path, tool.store])
+      #expect(outcome.status == .exited(70))
+      #expect(try tool.output("queue", "pop", "jobs") == "a\n")
+      #expect(try tool.run("queue", "pop", "jobs").status == .exited(1))
     }
+  }
   #endif
 
   @Test func `Arguments that are not UTF-8 are a usage error`() throws {
@@ -222,3 +224,4 @@ import Testing
     }
   }
 }
+#endif

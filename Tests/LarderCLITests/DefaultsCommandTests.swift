@@ -2,9 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderCoding
 import LarderDefaults
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -140,3 +142,4 @@ struct DefaultsCommandTests {
     #expect(try watch.wait() == .exited(0))
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import Larder
 import LarderDynamic
@@ -112,3 +113,4 @@ struct ImportRefusalTests {
     }
   }
 }
+#endif

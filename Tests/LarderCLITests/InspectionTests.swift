@@ -2,7 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -148,3 +150,4 @@ struct InspectionTests {
     #expect(wide.isEmpty, "\(wide)")
   }
 }
+#endif

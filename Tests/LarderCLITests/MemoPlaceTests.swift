@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderTesting
 import Testing
@@ -98,3 +99,4 @@ struct MemoPlaceTests {
     }
   }
 }
+#endif

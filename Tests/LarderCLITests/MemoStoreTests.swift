@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderEngine
 import LarderMemo
@@ -193,3 +194,4 @@ struct MemoStoreTests {
     #expect(Set(keys).count == keys.count)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderEngine
 import LarderObjects
@@ -64,3 +65,4 @@ private struct WideKite: Storable {
     }
   }
 }
+#endif

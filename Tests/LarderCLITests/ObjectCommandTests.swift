@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderEngine
 import LarderObjects
@@ -275,3 +276,4 @@ struct Clad: Storable {
   static let storedName = "LarderCLITests.Book"
   static let indexes = [Index<Clad>("shelf", \.shelf, unique: true)]
 }
+#endif

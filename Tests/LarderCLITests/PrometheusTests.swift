@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 import LarderTesting
 import Testing
@@ -248,3 +249,4 @@ struct PrometheusTests {
     #expect(throws: PrometheusPage.Wrong.self) { try PrometheusPage(text) }
   }
 }
+#endif

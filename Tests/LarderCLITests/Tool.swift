@@ -2,7 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -53,3 +55,4 @@ struct Tool {
 func withTool(_ body: (Tool) throws -> Void) throws {
   try withTemporaryDirectory { path in try body(Tool(store: "\(path)/store")) }
 }
+#endif

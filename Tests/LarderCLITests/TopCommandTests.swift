@@ -2,9 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
@@ -261,3 +263,4 @@ extension Tool {
     return outcome.output
   }
 }
+#endif

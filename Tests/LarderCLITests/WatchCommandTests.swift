@@ -2,8 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import Larder
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -122,3 +124,4 @@ import Testing
     }
   }
 }
+#endif

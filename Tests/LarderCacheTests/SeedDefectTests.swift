@@ -4,6 +4,7 @@
 
 import Foundation
 import Larder
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Combine || canImport(Combine)
 import Larder
 import LarderCombine
 import LarderEngine
@@ -11,9 +12,9 @@ import Synchronization
 import Testing
 
 #if canImport(Combine)
-  import Combine
+import Combine
 #else
-  import OpenCombine
+import OpenCombine
 #endif
 
 struct Car: Storable, Equatable {
@@ -192,3 +193,4 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     #expect(await texts.next()?.contains("closed") == true)
   }
 }
+#endif

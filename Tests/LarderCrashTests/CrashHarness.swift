@@ -5,6 +5,7 @@
 import Foundation
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 
 /// A harness that injects faults into scenarios: a victim, a witness that may have the store open,

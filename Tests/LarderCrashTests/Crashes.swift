@@ -12,15 +12,6 @@ import Testing
 /// Everything that cuts the power. Without a second chain a processor would be idle at the end.
 @Suite(.serialized) struct PowerCuts {}
 
-#if FAULTS
-  let hasFaults = true
-#else
-  let hasFaults = false
-#endif
-
-/// The reason for skipping a test in builds without the trait.
-let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
-
 /// The reason for skipping a test where tracing is forbidden.
 var needsStrace: Comment { Comment(rawValue: Strace.missing ?? "strace is there") }
 

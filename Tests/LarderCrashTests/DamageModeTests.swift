@@ -2,18 +2,19 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
-import LarderStress
+import LarderPeer
 import LarderTesting
 import Testing
 
 /// The damage mode of the stress tool, for a few seconds, and its fuzzers.
 @Suite(.timeLimit(.minutes(15))) struct DamageModeTests {
   #if DEBUG
-    // Without optimisation a case takes twenty times as long.
-    static let files = 80
+  // Without optimisation a case takes twenty times as long.
+  static let files = 80
   #else
-    static let files = 400
+  static let files = 400
   #endif
 
   @Test func `Damaged files give errors and misses only`() async throws {
@@ -197,3 +198,4 @@ import Testing
     }
   }
 }
+#endif

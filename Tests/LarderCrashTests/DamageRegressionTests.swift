@@ -9,11 +9,11 @@ import LarderTesting
 import Testing
 
 #if canImport(Glibc)
-  import Glibc
+import Glibc
 #elseif canImport(Musl)
-  import Musl
+import Musl
 #else
-  import Darwin
+import Darwin
 #endif
 
 /// The defects that the damage mode found, each with the few bytes that cause it.

@@ -6,6 +6,7 @@ import Foundation
 import LarderEngine
 import LarderObjects
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -75,7 +76,7 @@ extension Crashes {
 
   @Test(
     .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)),
-    arguments: NoteScenario.all)
+    arguments: Share.current.arguments(of: NoteScenario.all))
   func `A process killed within any step of objects leaves all of it or nothing`(
     scenario: NoteScenario
   ) throws {

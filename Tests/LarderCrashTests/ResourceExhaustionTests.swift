@@ -5,6 +5,7 @@
 import Foundation
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import LarderTestSupport
 import LarderTesting
 
 // STRACE AS A TEST TOOL

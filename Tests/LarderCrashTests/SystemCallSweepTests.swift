@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -44,7 +45,7 @@ struct SystemCallSweep {
 extension Crashes {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
-    arguments: Scenario.all)
+    arguments: Share.current.arguments(of: Scenario.all))
   func `A process killed at any system call takes nothing acknowledged with it`(
     scenario: Scenario
   ) throws {
@@ -91,7 +92,7 @@ extension Crashes {
 
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
-    arguments: Scenario.all)
+    arguments: Share.current.arguments(of: Scenario.all))
   func `A system call that fails gives a typed error and leaves a valid store`(
     scenario: Scenario
   ) throws {

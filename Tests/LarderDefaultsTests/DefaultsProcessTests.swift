@@ -4,6 +4,7 @@
 
 import Foundation
 import LarderDefaults
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -169,7 +170,7 @@ struct DefaultsProcessTests {
     let peer = try TestExecutable.peer.start(environment: ["XDG_DATA_HOME": directory.path])
     let path = try peer.ask("defaults shared")
     #expect(path.hasPrefix(directory.path + "/larder/defaults/"), "\(path)")
-    #expect(path.hasSuffix("LarderTestWorker"), "\(path)")
+    #expect(path.hasSuffix("LarderPeer"), "\(path)")
     try peer.send("defaults set key text")
     try peer.expect("ok")
     #expect(try Defaults(at: path).value(String.self, forKey: "key") == "text")

@@ -4,6 +4,7 @@
 
 import Foundation
 public import LarderDefaults
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing

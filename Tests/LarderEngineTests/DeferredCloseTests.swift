@@ -52,38 +52,38 @@ import Testing
   }
 
   #if os(Linux)
-    @Test(arguments: Durability.allCases)
-    func `A store whose directory was removed releases its map when it closes`(
-      durability: Durability
-    ) throws {
-      let directory = try TemporaryDirectory()
-      let store = try SharedStore(
-        at: directory.appending("store"), StoreOptions(durability: durability))
-      try store.setBytes([7], forKey: 1)
-      #expect(try isMapped(directory.path))
-      TestFiles.removeAll(directory.path)
-      store.close()
-      // The store's thread may be in its last step.
-      try eventually("the map is released") { try !isMapped(directory.path) }
-    }
+  @Test(arguments: Durability.allCases)
+  func `A store whose directory was removed releases its map when it closes`(
+    durability: Durability
+  ) throws {
+    let directory = try TemporaryDirectory()
+    let store = try SharedStore(
+      at: directory.appending("store"), StoreOptions(durability: durability))
+    try store.setBytes([7], forKey: 1)
+    #expect(try isMapped(directory.path))
+    TestFiles.removeAll(directory.path)
+    store.close()
+    // The store's thread may be in its last step.
+    try eventually("the map is released") { try !isMapped(directory.path) }
+  }
 
-    @Test func `No other directory gets the identity of an open store that was removed`() throws {
-      let removed = directory.appending("removed")
-      let store = try SharedStore(at: removed)
-      let root = try #require(try FileSystem.status(of: removed + "/v1")?.identity)
-      TestFiles.removeAll(removed)
-      // A file system gives a free inode number to the next directory.
-      for number in 0..<50 {
-        let other = directory.appending("other-\(number)")
-        try TestFiles.makeDirectory(other)
-        #expect(try FileSystem.status(of: other)?.identity != root)
-      }
-      store.close()
+  @Test func `No other directory gets the identity of an open store that was removed`() throws {
+    let removed = directory.appending("removed")
+    let store = try SharedStore(at: removed)
+    let root = try #require(try FileSystem.status(of: removed + "/v1")?.identity)
+    TestFiles.removeAll(removed)
+    // A file system gives a free inode number to the next directory.
+    for number in 0..<50 {
+      let other = directory.appending("other-\(number)")
+      try TestFiles.makeDirectory(other)
+      #expect(try FileSystem.status(of: other)?.identity != root)
     }
+    store.close()
+  }
 
-    private func isMapped(_ path: String) throws -> Bool {
-      String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self).contains(path)
-    }
+  private func isMapped(_ path: String) throws -> Bool {
+    String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self).contains(path)
+  }
   #endif
 
   @Test func `A cache whose writer does not finish is abandoned`() throws {

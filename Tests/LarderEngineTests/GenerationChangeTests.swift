@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -19,19 +20,19 @@ import Testing
   }
 
   #if os(Linux)
-    @Test func `A cache that is not used after a compaction keeps no old table mapped`() throws {
-      let store = try SharedStore(at: path)
-      let cache = PersistentCache<Int, Int>(storage: store)
-      for key in 0..<200 { try cache.setValue(key, forKey: key) }
-      #expect(cache[7] == 7)
-      #expect(try isMapped("g-1/shared.table"))
-      try store.compact()
-      _ = try store.bytes(forKey: "none")
-      #expect(try store.statistics().generation == 2)
-      // The store's thread may still be in the step that it began with the old table.
-      try eventually("the old table is unmapped") { try !isMapped("g-1/shared.table") }
-      #expect(cache[7] == 7)
-    }
+  @Test func `A cache that is not used after a compaction keeps no old table mapped`() throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    for key in 0..<200 { try cache.setValue(key, forKey: key) }
+    #expect(cache[7] == 7)
+    #expect(try isMapped("g-1/shared.table"))
+    try store.compact()
+    _ = try store.bytes(forKey: "none")
+    #expect(try store.statistics().generation == 2)
+    // The store's thread may still be in the step that it began with the old table.
+    try eventually("the old table is unmapped") { try !isMapped("g-1/shared.table") }
+    #expect(cache[7] == 7)
+  }
   #endif
 
   /// Replaces the store with a store of another process that has a lower generation number, and

@@ -5,6 +5,7 @@
 import LarderEngine
 import LarderRecovery
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 

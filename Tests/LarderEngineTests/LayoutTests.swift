@@ -6,13 +6,14 @@ import Larder
 import LarderEngine
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// The paths of a store's files, and the guarantees about them before they contain data.
@@ -105,33 +106,33 @@ import Testing
   }
 
   #if os(Linux)
-    @Test func `The data file is mapped for reading only, but in writers of caches`() throws {
-      func permissions(_ path: String) throws -> Set<String> {
-        let data = try #require(StoreDirectory.find(path)).0.generation(1) + "/data.mdb"
-        let maps = String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self)
-        let own = maps.split(separator: "\n").filter { $0.hasSuffix(data) }
-        return Set(own.map { String($0.split(separator: " ")[1]) })
-      }
-      var unmapped = StoreOptions()
-      unmapped.usesWriteMap = false
-      for options in [unmapped, StoreOptions(durability: .durable)] {
-        let path = path + "-\(options.durability)"
-        let store = try SharedStore(at: path, options)
-        try store.setBytes([1], forKey: 1)
-        #expect(try permissions(path) == ["r--s"])
-        #expect(try !store.statistics().usesWriteMap)
-        store.close()
-      }
-      // As long as a process does not write, its map cannot be written to.
-      let store = try SharedStore(at: path + "-cache")
-      #expect(try store.bytes(forKey: 1) == [1])
-      #expect(try permissions(path + "-cache") == ["r--s"])
-      let isPossible = try store.statistics().usesWriteMap
-      try store.setBytes([2], forKey: 1)
-      #expect(try permissions(path + "-cache") == [isPossible ? "rw-s" : "r--s"])
-      #expect(try store.bytes(forKey: 1) == [2])
+  @Test func `The data file is mapped for reading only, but in writers of caches`() throws {
+    func permissions(_ path: String) throws -> Set<String> {
+      let data = try #require(StoreDirectory.find(path)).0.generation(1) + "/data.mdb"
+      let maps = String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self)
+      let own = maps.split(separator: "\n").filter { $0.hasSuffix(data) }
+      return Set(own.map { String($0.split(separator: " ")[1]) })
+    }
+    var unmapped = StoreOptions()
+    unmapped.usesWriteMap = false
+    for options in [unmapped, StoreOptions(durability: .durable)] {
+      let path = path + "-\(options.durability)"
+      let store = try SharedStore(at: path, options)
+      try store.setBytes([1], forKey: 1)
+      #expect(try permissions(path) == ["r--s"])
+      #expect(try !store.statistics().usesWriteMap)
       store.close()
     }
+    // As long as a process does not write, its map cannot be written to.
+    let store = try SharedStore(at: path + "-cache")
+    #expect(try store.bytes(forKey: 1) == [1])
+    #expect(try permissions(path + "-cache") == ["r--s"])
+    let isPossible = try store.statistics().usesWriteMap
+    try store.setBytes([2], forKey: 1)
+    #expect(try permissions(path + "-cache") == [isPossible ? "rw-s" : "r--s"])
+    #expect(try store.bytes(forKey: 1) == [2])
+    store.close()
+  }
   #endif
 
   @Test func `Each store hashes keys with a separate secret`() throws {

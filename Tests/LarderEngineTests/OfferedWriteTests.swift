@@ -6,6 +6,7 @@ import Larder
 import LarderCoding
 import LarderEngine
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 

@@ -4,6 +4,7 @@
 
 import LarderEngine
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -64,14 +65,14 @@ import Testing
       return ["\(home)/.cache/larder", "\(cache)/larder"].first { TestFiles.exists($0 + "/v1") }
     }
     #if !canImport(Darwin)
-      #expect(try place(["HOME": home, "XDG_CACHE_HOME": ""]) == "\(home)/.cache/larder")
-      TestFiles.removeAll(home)
-      // A relative path there counts as none.
-      #expect(try place(["HOME": home, "XDG_CACHE_HOME": "x"]) == "\(home)/.cache/larder")
-      TestFiles.removeAll(home)
-      #expect(try place(["HOME": home, "XDG_CACHE_HOME": cache]) == "\(cache)/larder")
-      #expect(try TestFiles.mode("\(cache)/larder") == 0o700)
-      #expect(!TestFiles.exists(home))
+    #expect(try place(["HOME": home, "XDG_CACHE_HOME": ""]) == "\(home)/.cache/larder")
+    TestFiles.removeAll(home)
+    // A relative path there counts as none.
+    #expect(try place(["HOME": home, "XDG_CACHE_HOME": "x"]) == "\(home)/.cache/larder")
+    TestFiles.removeAll(home)
+    #expect(try place(["HOME": home, "XDG_CACHE_HOME": cache]) == "\(cache)/larder")
+    #expect(try TestFiles.mode("\(cache)/larder") == 0o700)
+    #expect(!TestFiles.exists(home))
     #endif
   }
 }

@@ -4,14 +4,9 @@
 
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
-
-#if FAULTS
-  private let hasFaults = true
-#else
-  private let hasFaults = false
-#endif
 
 /// Repairs that are killed, or have to do without something.
 @Suite(.timeLimit(.minutes(15))) struct RepairKillTests {
@@ -70,7 +65,7 @@ import Testing
 
   @Test(
     .enabled(
-      if: hasFaults, "fault points exist only with swift test --traits default,FaultInjection"),
+      if: hasFaults, needsFaults),
     arguments: [
       "openGateTaken", "openPresenceTaken", "openGenerationBuilt", "openGenerationRenamed",
       "openCurrentWritten",

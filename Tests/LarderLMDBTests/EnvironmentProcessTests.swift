@@ -4,6 +4,7 @@
 
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -253,22 +254,21 @@ import Testing
   }
 
   #if os(Linux)
-    @Test func `A forked child gets an error from every use, and its parent is not harmed`() throws
-    {
-      let forker = try peer()
-      let other = try peer()
-      #expect(try forker.ask("lmdb put a 1") == "ok")
-      let codes = try forker.ask("lmdb fork")
-      #expect(codes == "forked -5 -5 -5 -5 -5 -5")
-      // The child lives on with all it inherited; locks of its parent do not.
-      #expect(try other.ask("lmdb put b 2") == "ok")
-      forker.kill()
-      #expect(try forker.wait() == .killed)
-      #expect(try other.ask("lmdb put c 3") == "ok")
-      #expect(try other.ask("lmdb close") == "ok")
-      let (environment, table) = try open()
-      #expect(try environment.withReadTransaction { try $0.contains(key: "c", in: table) })
-      try dismiss(other)
-    }
+  @Test func `A forked child gets an error from every use, and its parent is not harmed`() throws {
+    let forker = try peer()
+    let other = try peer()
+    #expect(try forker.ask("lmdb put a 1") == "ok")
+    let codes = try forker.ask("lmdb fork")
+    #expect(codes == "forked -5 -5 -5 -5 -5 -5")
+    // The child lives on with all it inherited; locks of its parent do not.
+    #expect(try other.ask("lmdb put b 2") == "ok")
+    forker.kill()
+    #expect(try forker.wait() == .killed)
+    #expect(try other.ask("lmdb put c 3") == "ok")
+    #expect(try other.ask("lmdb close") == "ok")
+    let (environment, table) = try open()
+    #expect(try environment.withReadTransaction { try $0.contains(key: "c", in: table) })
+    try dismiss(other)
+  }
   #endif
 }

@@ -204,9 +204,9 @@ struct StructuralVerifierTests {
 private func limitFileSize(_ bytes: rlim_t) {
   var limit = rlimit(rlim_cur: bytes, rlim_max: bytes)
   #if canImport(Glibc)
-    let code = unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+  let code = unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
   #else
-    let code = unsafe setrlimit(RLIMIT_FSIZE, &limit)
+  let code = unsafe setrlimit(RLIMIT_FSIZE, &limit)
   #endif
   precondition(code == 0)
 }

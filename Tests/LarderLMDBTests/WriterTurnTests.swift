@@ -4,6 +4,7 @@
 
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing

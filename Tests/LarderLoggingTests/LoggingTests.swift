@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Logging
 import Foundation
 import InMemoryLogging
 import Larder
@@ -150,3 +151,4 @@ struct LoggingTests {
     #expect(handler.entries.map(\.level) == [.error])
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics && Tools
 import Testing
 
 /// The histograms of a page of Prometheus' text format 0.0.4. What is not of the format is an error.
@@ -101,3 +102,4 @@ struct HistogramPage {
     throw Wrong(line: line)
   }
 }
+#endif

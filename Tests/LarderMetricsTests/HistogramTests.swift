@@ -2,9 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics && Tools
 import Larder
 import LarderEngine
 import LarderMetrics
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -187,3 +189,4 @@ struct HistogramTests {
     #expect(try second.histogram("larder_wait_duration_seconds", wait).sum > 0)
   }
 }
+#endif

@@ -2,10 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics && Tools
 import CoreMetrics
 import Larder
 import LarderEngine
 import LarderMetrics
+import LarderTestSupport
 import LarderTesting
 import MetricsTestKit
 import Synchronization
@@ -239,3 +241,4 @@ private final class Turns: Sendable {
     try turn(number)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Metrics && Tools
 import CoreMetrics
 import Larder
 import LarderEngine
@@ -86,3 +87,4 @@ import Testing
     #expect(factory.timers.isEmpty)
   }
 }
+#endif

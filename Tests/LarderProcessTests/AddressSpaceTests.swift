@@ -5,6 +5,7 @@
 import Larder
 import LarderEngine
 import LarderLMDB
+import LarderTestSupport
 import LarderTesting
 import Testing
 

@@ -5,6 +5,7 @@
 import Foundation
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -62,34 +63,34 @@ private func run(_ executable: String, _ arguments: String...) throws {
 
 extension Processes {
   #if os(Linux)
-    @Test(
-      .enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)), arguments: [0o777, 0o755],
-      [Durability.cache, .durable])
-    func `A parent that another user can change is refused, and no value of that user is read`(
-      mode: Int, durability: Durability
-    ) throws {
-      let attack = try Attack(
-        mode: mode, owner: mode == 0o777 ? 0 : Attack.user, durability: durability)
-      let attacker = try TestExecutable.peer.start()
-      #expect(
-        try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)") == "swapping")
-      let (values, errors) = try attack.read(300, durability: durability)
-      #expect(values == [])
-      #expect(errors.count == 300)
-      #expect(errors.allSatisfy { $0.code == .directory && $0.message.contains(attack.parent) })
-      attacker.kill()
-    }
+  @Test(
+    .enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)), arguments: [0o777, 0o755],
+    [Durability.cache, .durable])
+  func `A parent that another user can change is refused, and no value of that user is read`(
+    mode: Int, durability: Durability
+  ) throws {
+    let attack = try Attack(
+      mode: mode, owner: mode == 0o777 ? 0 : Attack.user, durability: durability)
+    let attacker = try TestExecutable.peer.start()
+    #expect(
+      try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)") == "swapping")
+    let (values, errors) = try attack.read(300, durability: durability)
+    #expect(values == [])
+    #expect(errors.count == 300)
+    #expect(errors.allSatisfy { $0.code == .directory && $0.message.contains(attack.parent) })
+    attacker.kill()
+  }
 
-    @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)))
-    func `In a sticky directory only the owner can exchange a store`() throws {
-      let attack = try Attack(mode: 0o1777, durability: .durable)
-      let attacker = try TestExecutable.peer.start()
-      let answer = try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)")
-      #expect(answer.hasPrefix("error "), "\(answer)")
-      let (values, errors) = try attack.read(20, durability: .durable)
-      #expect(errors == [])
-      #expect(values == Array(repeating: [1], count: 20))
-      attacker.kill()
-    }
+  @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)))
+  func `In a sticky directory only the owner can exchange a store`() throws {
+    let attack = try Attack(mode: 0o1777, durability: .durable)
+    let attacker = try TestExecutable.peer.start()
+    let answer = try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)")
+    #expect(answer.hasPrefix("error "), "\(answer)")
+    let (values, errors) = try attack.read(20, durability: .durable)
+    #expect(errors == [])
+    #expect(values == Array(repeating: [1], count: 20))
+    attacker.kill()
+  }
   #endif
 }

@@ -5,13 +5,14 @@
 import Larder
 import LarderEngine
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// Writes that a process executes for another one, which is stopped meanwhile.

@@ -5,6 +5,7 @@
 import Larder
 import LarderEngine
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -113,20 +114,20 @@ extension ProcessStorms {
   }
 
   #if os(Linux)
-    @Test(.timeLimit(.minutes(15)))
-    func `An opener that waits in vain names the process that holds the open lock`() throws {
-      let ground = try StoreFixture()
-      let gate = ground.store.core.directory.gate
-      ground.store.close()
-      let file = try OwnedFile(path: gate, creation: .createIfMissing)
-      #expect(try file.tryExclusiveLock())
-      let peer = try TestExecutable.peer.start()
-      let answer = try peer.ask("open \(ground.path) wait=100")
-      #expect(answer.hasPrefix("error openTimeout \(ProcessIdentity.pid) "), "\(answer)")
-      #expect(answer.contains("Process \(ProcessIdentity.pid) has been opening"))
-      file.unlock()
-      #expect(try peer.ask("open \(ground.path)").hasPrefix("opened "))
-      try peer.dismiss()
-    }
+  @Test(.timeLimit(.minutes(15)))
+  func `An opener that waits in vain names the process that holds the open lock`() throws {
+    let ground = try StoreFixture()
+    let gate = ground.store.core.directory.gate
+    ground.store.close()
+    let file = try OwnedFile(path: gate, creation: .createIfMissing)
+    #expect(try file.tryExclusiveLock())
+    let peer = try TestExecutable.peer.start()
+    let answer = try peer.ask("open \(ground.path) wait=100")
+    #expect(answer.hasPrefix("error openTimeout \(ProcessIdentity.pid) "), "\(answer)")
+    #expect(answer.contains("Process \(ProcessIdentity.pid) has been opening"))
+    file.unlock()
+    #expect(try peer.ask("open \(ground.path)").hasPrefix("opened "))
+    try peer.dismiss()
+  }
   #endif
 }

@@ -6,6 +6,7 @@ import Larder
 import LarderEngine
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 

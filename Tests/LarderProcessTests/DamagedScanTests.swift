@@ -4,13 +4,14 @@
 
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 extension Processes {

@@ -4,90 +4,90 @@
 
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if os(Linux)
-  extension Processes {
-    static let everyUse = "forked" + String(repeating: " usedAfterFork", count: 12)
+extension Processes {
+  static let everyUse = "forked" + String(repeating: " usedAfterFork", count: 12)
 
-    @Test(.timeLimit(.minutes(15)))
-    func `A forked child gets an error from every use and its parent is not harmed`() throws {
-      let ground = try StoreFixture()
-      let peer = try ground.peer()
-      let pid = peer.processIdentifier
-      try peer.order("set 1 kept")
-      #expect(try peer.ask("get 1") == "value kept")
-      #expect(try peer.ask("fork") == Self.everyUse)
-      #expect(try ground.store.statistics().processes.contains(pid))
-      #expect(ground.numbers[1] == "kept")
-      try ground.numbers.setValue("changed", forKey: 1)
-      #expect(try ground.store.verify() == [])
-      // The parent dies, the child lives on: nothing of the parent is left in the store.
-      peer.kill()
-      _ = try peer.wait()
-      #expect(try !ground.store.statistics().processes.contains(pid))
-      let newcomer = try ground.peer()
-      #expect(try newcomer.ask("get 1") == "value changed")
-      #expect(try ground.store.statistics().processes.count == 2)
-      #expect(!TestFiles.exists(ground.path + "-of-the-child"))
-      try newcomer.dismiss()
-      peer.closeInput()
-    }
-
-    @Test(.timeLimit(.minutes(15)))
-    func `A child forked while threads hold the store's locks gets errors and never waits`() throws
-    {
-      let ground = try StoreFixture()
-      let peer = try ground.peer()
-      #expect(try peer.ask("fork storm 200", deadline: .seconds(600)) == "stormed 200")
-      #expect(try ground.store.verify() == [])
-      try peer.dismiss()
-    }
-
-    @Test(.timeLimit(.minutes(15)))
-    func `A gate held across a fork is free when its holder dies`() throws {
-      let ground = try StoreFixture()
-      let peer = try ground.peer()
-      #expect(try peer.ask("fork gate") == Self.everyUse)
-      let waiting = try TestExecutable.peer.start()
-      try waiting.send("open \(ground.path)")
-      peer.kill()
-      _ = try peer.wait()
-      #expect(try waiting.nextLine() == "opened 1")
-      try waiting.dismiss()
-      peer.closeInput()
-    }
-
-    @Test(.timeLimit(.minutes(15)))
-    func `A lock held across a fork is free when its holder dies`() throws {
-      let ground = try StoreFixture()
-      let peer = try ground.peer()
-      #expect(try peer.ask("fork lock a") == Self.everyUse)
-      let lock = ground.store.lock("a")
-      #expect(throws: StoreError.self) { try lock.withLock(timeout: .zero) { _ in } }
-      peer.kill()
-      _ = try peer.wait()
-      try lock.withLock(timeout: .seconds(120)) { _ in }
-      peer.closeInput()
-    }
-
-    @Test(.timeLimit(.minutes(15)))
-    func `A lease held across a fork is free when its holder dies`() throws {
-      let ground = try StoreFixture()
-      let log = ground.directory.appending("log")
-      try TestFiles.makeDirectory(log)
-      let other = try ground.peer()
-      let peer = try ground.peer()
-      #expect(try peer.ask("fork lease 7") == Self.everyUse)
-      try other.send("compute 7 others \(log)")
-      #expect(ground.numbers[7] == nil)
-      peer.kill()
-      _ = try peer.wait()
-      #expect(try other.nextLine(deadline: .seconds(120)) == "computed 1 others")
-      #expect(ground.numbers[7] == "others")
-      try other.dismiss()
-      peer.closeInput()
-    }
+  @Test(.timeLimit(.minutes(15)))
+  func `A forked child gets an error from every use and its parent is not harmed`() throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    let pid = peer.processIdentifier
+    try peer.order("set 1 kept")
+    #expect(try peer.ask("get 1") == "value kept")
+    #expect(try peer.ask("fork") == Self.everyUse)
+    #expect(try ground.store.statistics().processes.contains(pid))
+    #expect(ground.numbers[1] == "kept")
+    try ground.numbers.setValue("changed", forKey: 1)
+    #expect(try ground.store.verify() == [])
+    // The parent dies, the child lives on: nothing of the parent is left in the store.
+    peer.kill()
+    _ = try peer.wait()
+    #expect(try !ground.store.statistics().processes.contains(pid))
+    let newcomer = try ground.peer()
+    #expect(try newcomer.ask("get 1") == "value changed")
+    #expect(try ground.store.statistics().processes.count == 2)
+    #expect(!TestFiles.exists(ground.path + "-of-the-child"))
+    try newcomer.dismiss()
+    peer.closeInput()
   }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A child forked while threads hold the store's locks gets errors and never waits`() throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    #expect(try peer.ask("fork storm 200", deadline: .seconds(600)) == "stormed 200")
+    #expect(try ground.store.verify() == [])
+    try peer.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A gate held across a fork is free when its holder dies`() throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    #expect(try peer.ask("fork gate") == Self.everyUse)
+    let waiting = try TestExecutable.peer.start()
+    try waiting.send("open \(ground.path)")
+    peer.kill()
+    _ = try peer.wait()
+    #expect(try waiting.nextLine() == "opened 1")
+    try waiting.dismiss()
+    peer.closeInput()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A lock held across a fork is free when its holder dies`() throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    #expect(try peer.ask("fork lock a") == Self.everyUse)
+    let lock = ground.store.lock("a")
+    #expect(throws: StoreError.self) { try lock.withLock(timeout: .zero) { _ in } }
+    peer.kill()
+    _ = try peer.wait()
+    try lock.withLock(timeout: .seconds(120)) { _ in }
+    peer.closeInput()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A lease held across a fork is free when its holder dies`() throws {
+    let ground = try StoreFixture()
+    let log = ground.directory.appending("log")
+    try TestFiles.makeDirectory(log)
+    let other = try ground.peer()
+    let peer = try ground.peer()
+    #expect(try peer.ask("fork lease 7") == Self.everyUse)
+    try other.send("compute 7 others \(log)")
+    #expect(ground.numbers[7] == nil)
+    peer.kill()
+    _ = try peer.wait()
+    #expect(try other.nextLine(deadline: .seconds(120)) == "computed 1 others")
+    #expect(ground.numbers[7] == "others")
+    try other.dismiss()
+    peer.closeInput()
+  }
+}
 #endif

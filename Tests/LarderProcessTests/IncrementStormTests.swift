@@ -4,13 +4,14 @@
 
 import Larder
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 // THE STORM OF INCREMENTS

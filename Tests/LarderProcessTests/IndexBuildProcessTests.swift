@@ -4,14 +4,15 @@
 
 import LarderEngine
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 // The types are those of `Peer+Objects.swift`, under the same stored name.

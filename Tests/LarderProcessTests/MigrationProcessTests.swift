@@ -4,13 +4,14 @@
 
 import LarderEngine
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 // The types are those of `Peer+Objects.swift`, under the same stored name.

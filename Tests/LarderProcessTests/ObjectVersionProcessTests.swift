@@ -4,6 +4,7 @@
 
 import LarderEngine
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Testing
 

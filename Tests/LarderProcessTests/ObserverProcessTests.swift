@@ -5,6 +5,7 @@
 import Larder
 import LarderEngine
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing

@@ -6,13 +6,14 @@ import Larder
 import LarderEngine
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// The state that the processes of a store share about each other.
@@ -203,32 +204,32 @@ extension Processes {
   }
 
   #if os(Linux)
-    @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
-    func `Another PID namespace gets a separate store and an event`() throws {
-      let ground = try StoreFixture()
-      let tool = try TestExecutable.tool.path
-      func away(_ arguments: String...) throws -> ChildProcess.Outcome {
-        try ChildProcess.run(
-          "unshare", ["--pid", "--fork", tool] + arguments + ["--store", ground.path])
-      }
-      try ground.store.setBytes([1], forKey: "ours")
-      let set = try away("set", "k", "theirs")
-      #expect(set.status.isSuccess, "\(set)")
-      let said = set.standardError.split(separator: "\n").filter {
-        $0.contains("another PID namespace")
-      }
-      #expect(said.count == 1, "\(set.standardError)")
-      let separate = TestFiles.names(in: ground.path + "/v1").filter { $0.hasPrefix("ns-") }
-      #expect(separate.count == 1)
-      #expect(TestFiles.exists("\(ground.path)/v1/\(separate.first ?? "")/g-1/data.mdb"))
-      #expect(try ground.store.bytes(forKey: "k") == nil)
-      #expect(try ground.store.bytes(forKey: "ours") == [1])
-      #expect(try ground.store.verify() == [])
-      // Once no process of this namespace has the main store open, the other namespace may use it.
-      ground.store.close()
-      let get = try away("get", "k")
-      #expect(get.status == .exited(1), "\(get)")
-      #expect(!get.standardError.contains("another PID namespace"), "\(get)")
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
+  func `Another PID namespace gets a separate store and an event`() throws {
+    let ground = try StoreFixture()
+    let tool = try TestExecutable.tool.path
+    func away(_ arguments: String...) throws -> ChildProcess.Outcome {
+      try ChildProcess.run(
+        "unshare", ["--pid", "--fork", tool] + arguments + ["--store", ground.path])
     }
+    try ground.store.setBytes([1], forKey: "ours")
+    let set = try away("set", "k", "theirs")
+    #expect(set.status.isSuccess, "\(set)")
+    let said = set.standardError.split(separator: "\n").filter {
+      $0.contains("another PID namespace")
+    }
+    #expect(said.count == 1, "\(set.standardError)")
+    let separate = TestFiles.names(in: ground.path + "/v1").filter { $0.hasPrefix("ns-") }
+    #expect(separate.count == 1)
+    #expect(TestFiles.exists("\(ground.path)/v1/\(separate.first ?? "")/g-1/data.mdb"))
+    #expect(try ground.store.bytes(forKey: "k") == nil)
+    #expect(try ground.store.bytes(forKey: "ours") == [1])
+    #expect(try ground.store.verify() == [])
+    // Once no process of this namespace has the main store open, the other namespace may use it.
+    ground.store.close()
+    let get = try away("get", "k")
+    #expect(get.status == .exited(1), "\(get)")
+    #expect(!get.standardError.contains("another PID namespace"), "\(get)")
+  }
   #endif
 }

@@ -4,20 +4,12 @@
 
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Testing
 
-#if FAULTS
-  let hasFaults = true
-#else
-  let hasFaults = false
-#endif
-
-/// The reason for skipping a test in builds without the trait.
-let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
-
-/// Tests over several processes. One after the other: the machine is what they share.
-@Suite(.serialized) struct Processes {}
+/// Tests over several processes.
+@Suite struct Processes {}
 
 /// Those that kill many processes, or have many. Without a second chain a processor would be idle at the end.
 @Suite(.serialized) struct ProcessStorms {}

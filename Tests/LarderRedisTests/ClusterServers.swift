@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import LarderTesting
 import Testing
@@ -170,3 +171,4 @@ final class ClusterServers: RemoteServers {
     (0..<primaries).last { $0 * Self.slots / primaries <= slot } ?? 0
   }
 }
+#endif

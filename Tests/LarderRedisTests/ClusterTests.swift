@@ -2,7 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import Larder
+import LarderPeer
 import LarderRedis
 import LarderTesting
 import Testing
@@ -248,3 +250,4 @@ struct ClusterHostTests {
     #expect(reports.total(\.reads) > 50 && reports.total(\.writes) > 10)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import Larder
 import LarderEngine
 import LarderRedis
@@ -276,3 +277,4 @@ struct DelayedReplyTests {
     }
   }
 }
+#endif

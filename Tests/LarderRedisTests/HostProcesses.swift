@@ -2,26 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
+#if Redis && Tools
 import Larder
 import LarderEngine
+import LarderPeer
 import LarderRedis
+import LarderTestSupport
 import LarderTesting
 import Testing
-
-/// The line that a worker of `larder-hosts` prints.
-struct WorkerReport: Decodable, Sendable {
-  let reads: Int
-  let writes: Int
-  let misses: Int
-  let violations: Int
-  let longest_ms: Int
-  let computations: Int
-  let fetched_by_host: Int
-  let verified_by_host: Int
-  let links_of_host: Int
-  let errors: [String: Int]
-}
 
 extension [WorkerReport] {
   /// The sum of a count. How the operations of a host fall on its workers depends on the scheduler.
@@ -40,14 +28,15 @@ final class HostProcesses: Sendable {
   /// Starts the processes, and waits until all are ready.
   init(_ url: String, _ options: [String], staleness: Int = 500) throws {
     directory = try TemporaryDirectory()
-    let tool = try TestExecutable("larder-hosts")
+    let peer = try TestExecutable.peer
     let count = Self.hosts * Self.perHost
     var workers: [ChildProcess] = []
     for index in 0..<count {
       workers.append(
-        try tool.start(
+        try peer.start(
           [
-            "worker", "--waits", "--store", directory.appending("host\(index % Self.hosts)"),
+            "hosts", "worker", "--waits", "--store",
+            directory.appending("host\(index % Self.hosts)"),
             "--url", url, "--oracle", directory.appending("oracle"), "--index", "\(index)",
             "--processes", "\(count)", "--keys", "200", "--writes", "0.1", "--tasks", "2",
             "--staleness", "\(staleness)", "--until-line",
@@ -110,7 +99,7 @@ final class HostProcesses: Sendable {
     for worker in asked { try worker.send("end") }
     for worker in asked {
       let line = try worker.nextLine(deadline: .seconds(300))
-      result.append(try JSONDecoder().decode(WorkerReport.self, from: Data(line.utf8)))
+      result.append(try WorkerReport(line))
       #expect(try worker.wait(deadline: .seconds(120)).isSuccess)
     }
     for host in 0..<Self.hosts {
@@ -269,3 +258,4 @@ struct HostFaultTests {
     }
   }
 }
+#endif

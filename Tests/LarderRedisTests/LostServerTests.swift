@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import Larder
 import LarderEngine
 import LarderRedis
@@ -243,3 +244,4 @@ struct LostServerTests {
     #expect(count < 1000, "\(count) scripts")
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import LarderTesting
 import NIOCore
@@ -135,3 +136,4 @@ import Testing
     }
   }
 }
+#endif

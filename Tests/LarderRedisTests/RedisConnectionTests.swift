@@ -2,15 +2,16 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import LarderTesting
 import Synchronization
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 @Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
@@ -170,7 +171,8 @@ struct RedisConnectionTests {
 
   // MARK: TLS
 
-  @Test func `With TLS both sides prove their identity, and a wrong proof is a typed error`()
+  @Test(.enabled(if: hasTLS, "needs the trait RedisTLS"))
+  func `With TLS both sides prove their identity, and a wrong proof is a typed error`()
     async throws
   {
     let (certificates, others) = (try Certificates(), try Certificates())
@@ -204,7 +206,8 @@ struct RedisConnectionTests {
     #expect(await redisError { _ = try await RedisConnection.connect(to: missing) }?.code == .tls)
   }
 
-  @Test func `A port with TLS and a connection without it, or the reverse, are typed errors`()
+  @Test(.enabled(if: hasTLS, "needs the trait RedisTLS"))
+  func `A port with TLS and a connection without it, or the reverse, are typed errors`()
     async throws
   {
     let certificates = try Certificates()
@@ -303,3 +306,4 @@ struct RedisConnectionTests {
     try await awaitEventually("the connection has ended") { !connection.isOpen }
   }
 }
+#endif

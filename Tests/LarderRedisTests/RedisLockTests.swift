@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import LarderTesting
 import Synchronization
@@ -158,3 +159,4 @@ struct RedisLockTests {
     try await link.withLock("job", timeout: .seconds(600)) { _ in }
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import LarderTesting
 import NIOCore
@@ -127,3 +128,4 @@ final class RedisProxy: Sendable {
     }
   }
 }
+#endif

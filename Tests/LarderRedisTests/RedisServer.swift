@@ -2,15 +2,16 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import LarderTesting
 import Synchronization
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 /// A redis-server of a test, on a Unix socket, without a password by default.
@@ -134,6 +135,12 @@ private enum SearchPath {
 
 let needsRedis: Comment = "needs redis-server and openssl"
 
+#if RedisTLS
+let hasTLS = true
+#else
+let hasTLS = false
+#endif
+
 /// Returns the error of an operation.
 func redisError(_ body: () async throws -> Void) async -> RedisError? {
   do {
@@ -143,3 +150,4 @@ func redisError(_ body: () async throws -> Void) async -> RedisError? {
     return error as? RedisError
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import LarderRedis
 import Testing
 
@@ -78,3 +79,4 @@ import Testing
     #expect("\(command)" == "AUTH with 2 arguments")
   }
 }
+#endif

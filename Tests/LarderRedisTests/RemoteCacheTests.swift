@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import Larder
 import LarderEngine
 import LarderRedis
@@ -331,3 +332,4 @@ struct RemoteCacheTests {
     #expect(code.withLock { $0 } == .insideTransaction)
   }
 }
+#endif

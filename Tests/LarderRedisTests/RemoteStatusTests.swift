@@ -2,17 +2,19 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import Larder
 import LarderEngine
 import LarderRedis
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 @Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
@@ -219,3 +221,4 @@ private func redisErrorOf(_ body: () throws -> Any) -> RedisError? {
     return error as? RedisError
   }
 }
+#endif

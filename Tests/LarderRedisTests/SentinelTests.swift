@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis && Tools
 import Larder
 import LarderRedis
 import LarderTesting
@@ -99,7 +100,8 @@ struct SentinelTests {
     try await connection.confirm(sentinels.address)
   }
 
-  @Test func `With TLS and passwords the primary is found, and a wrong password is a typed error`()
+  @Test(.enabled(if: hasTLS, "needs the trait RedisTLS"))
+  func `With TLS and passwords the primary is found, and a wrong password is a typed error`()
     async throws
   {
     let certificates = try Certificates()
@@ -286,3 +288,4 @@ extension String {
   /// Returns the number of occurrences of a text.
   fileprivate func components(_ text: String) -> Int { ranges(of: text).count }
 }
+#endif

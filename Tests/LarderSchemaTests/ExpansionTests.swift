@@ -3,263 +3,263 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if Macros
-  import LarderTesting
-  import Testing
+import LarderTesting
+import Testing
 
-  /// The code that the macros generate, and the errors they report.
-  @Suite(.timeLimit(.minutes(15))) struct ExpansionTests {
-    /// Verifies the code that the macros generate for a declaration, in the order of the compiler.
-    private func expand(
-      _ source: String, _ expansions: [String], location: Testing.SourceLocation = #_sourceLocation
-    ) throws {
-      let output = try MacroCompiler(source)
-      #expect(output.allErrors == [], sourceLocation: location)
-      #expect(output.expansions == expansions, sourceLocation: location)
-    }
+/// The code that the macros generate, and the errors they report.
+@Suite(.timeLimit(.minutes(15))) struct ExpansionTests {
+  /// Verifies the code that the macros generate for a declaration, in the order of the compiler.
+  private func expand(
+    _ source: String, _ expansions: [String], location: Testing.SourceLocation = #_sourceLocation
+  ) throws {
+    let output = try MacroCompiler(source)
+    #expect(output.allErrors == [], sourceLocation: location)
+    #expect(output.expansions == expansions, sourceLocation: location)
+  }
 
-    /// A declaration of one line that is refused, with the message, its column, and the fix.
-    private struct Refusal {
-      let source: String
-      let column: Int
-      let message: String
-      var fix: String?
+  /// A declaration of one line that is refused, with the message, its column, and the fix.
+  private struct Refusal {
+    let source: String
+    let column: Int
+    let message: String
+    var fix: String?
 
-      init(_ source: String, _ column: Int, _ message: String, fix: String? = nil) {
-        (self.source, self.column, self.message, self.fix) = (source, column, message, fix)
-      }
-    }
-
-    /// Verifies that declarations are refused and that the macros generate nothing.
-    private func refuse(
-      _ refusals: [Refusal], location: Testing.SourceLocation = #_sourceLocation
-    ) throws {
-      var (source, errors) = ("", [String]())
-      for (index, refusal) in refusals.enumerated() {
-        source += "enum Scope\(index) {\n\(refusal.source)\n}\n"
-        errors.append("\(3 * index + 2):\(refusal.column): \(refusal.message)")
-        if let fix = refusal.fix { errors.append(fix) }
-      }
-      let output = try MacroCompiler(source)
-      #expect(output.errors == errors, sourceLocation: location)
-      #expect(output.expansions == [], sourceLocation: location)
-    }
-
-    @Test func `A structure gets its code in an extension, with fields in stored order`() throws {
-      try expand(
-        """
-        @Storable public struct Car {
-          public let id: String
-          @Indexed var model: String = "S"
-          var price: Double?
-          @Attribute(name: "no") @Unique var plate: String?
-          var made = Date()
-          @Transient var isSelected = false
-          var isNew: Bool { true }
-        }
-        """,
-        [
-          """
-          extension Car: LarderObjects.Storable, LarderObjects.DeclaresSchema {
-              private enum CodingKeys: String, CodingKey {
-                  case id = "id"
-                  case model = "model"
-                  case price = "price"
-                  case plate = "no"
-                  case made = "made"
-              }
-
-              public init(from decoder: any Decoder) throws {
-                  let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
-                  self.id = try fields.value(.id)
-                  self.plate = try fields.value(.plate)
-                  self.made = try fields.value(.made, default: Date())
-                  self.model = try fields.value(.model, default: "S")
-                  self.price = try fields.value(.price)
-              }
-
-              public func encode(to encoder: any Encoder) throws {
-                  var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
-                  try fields.set(.id, self.id)
-                  try fields.set(.plate, self.plate)
-                  try fields.set(.made, self.made, keepsNil: true)
-                  try fields.set(.model, self.model, keepsNil: true)
-                  try fields.set(.price, self.price)
-              }
-
-              public static var schema: LarderObjects.ObjectSchema<Car> {
-                  LarderObjects.ObjectSchema(
-                      [
-                          .field("id", \\Car.id),
-                          .field("model", \\Car.model, default: "S"),
-                          .field("price", \\Car.price),
-                          .field("no", \\Car.plate),
-                          .computed("made", \\Car.made),
-                      ],
-                      indexes: [LarderObjects.Index("model", \\Car.model), LarderObjects.Index("no", \\Car.plate, unique: true)])
-              }
-          }
-          """
-        ])
-    }
-
-    @Test func `A class gets its initialiser in its body`() throws {
-      try expand(
-        """
-        @Storable final class Note {
-          let id: Int
-        }
-        """,
-        [
-          """
-          init(from decoder: any Decoder) throws {
-              let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
-              self.id = try fields.value(.id)
-          }
-          """,
-          """
-          extension Note: LarderObjects.Storable, LarderObjects.DeclaresSchema {
-              private enum CodingKeys: String, CodingKey {
-                  case id = "id"
-              }
-
-              func encode(to encoder: any Encoder) throws {
-                  var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
-                  try fields.set(.id, self.id)
-              }
-
-              static var schema: LarderObjects.ObjectSchema<Note> {
-                  LarderObjects.ObjectSchema(
-                      [
-                          .field("id", \\Note.id),
-                      ],
-                      indexes: [])
-              }
-          }
-          """,
-        ])
-    }
-
-    @Test func `An enumeration with raw values is stored as its raw value`() throws {
-      try expand(
-        """
-        @StorableValue enum Fuel: String { case petrol }
-        """,
-        [
-          """
-          extension Fuel: LarderObjects.StorableValue, LarderObjects.StorableRawValue {
-              init(from decoder: any Decoder) throws {
-                  self = try LarderObjects.StoredFields.rawValue(Self.self, from: decoder)
-              }
-
-              func encode(to encoder: any Encoder) throws {
-                  try LarderObjects.StoredFields.encode(rawValueOf: self, to: encoder)
-              }
-          }
-          """
-        ])
-    }
-
-    @Test func `A type that cannot be stored is refused`() throws {
-      try refuse([
-        Refusal(
-          "@Storable enum Fuel { case petrol }", 1,
-          "@Storable applies to structures and final classes. For a value inside an object use "
-            + "@StorableValue."),
-        Refusal(
-          "@StorableValue final class Engine { let power: Int }", 1,
-          "@StorableValue applies to structures and enumerations. For an object with an id use "
-            + "@Storable."),
-        Refusal(
-          "@Storable struct Car { var model: String }", 1,
-          "A stored type needs a property id: its objects are found by it. Declare one, for example "
-            + "let id: UUID."),
-        Refusal(
-          "@Storable class Car { let id: Int }", 11,
-          "A class with @Storable must be final, because a subclass would be stored without its own "
-            + "properties.", fix: "Make it final: class becomes final class"),
-      ])
-    }
-
-    @Test func `A property that cannot be stored is refused`() throws {
-      try refuse([
-        Refusal(
-          "@Storable struct Car { let id: Int; let year = 2020 }", 37,
-          "The constant year has a value already, so the stored one cannot be loaded. Declare it with "
-            + "var, or mark it @Transient.", fix: "Declare it with var: let becomes var"),
-        Refusal(
-          "@Storable struct Car { let id: Int; var act: (@Sendable () -> Void)? }", 41,
-          "A function cannot be stored. Mark the property @Transient, with a default."),
-        Refusal(
-          "@Storable struct Car { let id: Int; var (a, b) = (1, 2) }", 41,
-          "A tuple of properties cannot be stored. Declare each property by itself."),
-        Refusal(
-          "@Storable final class Car { let id: Int; lazy var size = 3 }", 42,
-          "A lazy property cannot be stored. Make it a computed property."),
-        Refusal(
-          "@Storable final class Car { let id: Int; weak var owner: Person? }", 42,
-          "A weak or unowned reference cannot be stored. Use @HasOne, or mark it @Transient with a "
-            + "default."),
-        Refusal(
-          "@Storable struct Car { let id: Int; @Transient var size: Int }", 52,
-          "A transient property is not stored, so a loaded object needs a value for it. Give it a "
-            + "default."),
-        Refusal(
-          "@Storable struct Car { let id: Int; @Indexed var isNew: Bool { true } }", 37,
-          "A computed property is not stored. Index it in static let indexes, with a name in "
-            + "computedProperties."),
-      ])
-    }
-
-    @Test func `A stored property inside a condition is refused`() throws {
-      let output = try MacroCompiler(
-        """
-        @Storable struct Car {
-          let id: Int
-          #if DEBUG
-          var trace = ""
-          #endif
-        }
-        """)
-      #expect(
-        output.errors == [
-          "4:3: A stored property cannot be conditional: programs of both conditions share the store. Move it out "
-            + "of #if."
-        ])
-      #expect(output.expansions == [])
-    }
-
-    @Test func `Names and attributes that contradict each other are refused`() throws {
-      try refuse([
-        Refusal(
-          "@Storable struct Car { let id: Int; var a: Int; @Attribute(name: \"a\") var b: Int }",
-          49,
-          "The properties a and b are both stored as \"a\". Choose another name."),
-        Refusal(
-          "@Storable struct Car { let id: Int; @Attribute(name: \"\") var b: Int }", 37,
-          "The stored name must be a string literal that is not empty, without interpolation."),
-        Refusal(
-          "@Storable struct Car { let id: Int; @Transient @Indexed var b = 0 }", 37,
-          "A transient property is not stored, so @Indexed does not apply. Delete one of the two."),
-        Refusal(
-          "@StorableValue struct Engine { @Indexed var power: Int }", 32,
-          "A value inside an object has no index. Declare it in the object's static let indexes, with "
-            + "a path such as \\Car.engine.power."),
-      ])
-    }
-
-    @Test func `A member that the macro generates is refused`() throws {
-      let members = [
-        ("init(from:)", "init(from decoder: any Decoder) throws { id = 1 }"),
-        ("encode(to:)", "func encode(to encoder: any Encoder) throws {}"),
-        ("CodingKeys", "enum CodingKeys: CodingKey {}"),
-      ]
-      try refuse(
-        members.map { name, member in
-          Refusal(
-            "@Storable struct Car { let id: Int; \(member) }", 37,
-            "The macro generates \(name), so that the stored form is known. Delete this declaration; "
-              + "or delete the macro, and conform to Storable with it.")
-        })
+    init(_ source: String, _ column: Int, _ message: String, fix: String? = nil) {
+      (self.source, self.column, self.message, self.fix) = (source, column, message, fix)
     }
   }
+
+  /// Verifies that declarations are refused and that the macros generate nothing.
+  private func refuse(
+    _ refusals: [Refusal], location: Testing.SourceLocation = #_sourceLocation
+  ) throws {
+    var (source, errors) = ("", [String]())
+    for (index, refusal) in refusals.enumerated() {
+      source += "enum Scope\(index) {\n\(refusal.source)\n}\n"
+      errors.append("\(3 * index + 2):\(refusal.column): \(refusal.message)")
+      if let fix = refusal.fix { errors.append(fix) }
+    }
+    let output = try MacroCompiler(source)
+    #expect(output.errors == errors, sourceLocation: location)
+    #expect(output.expansions == [], sourceLocation: location)
+  }
+
+  @Test func `A structure gets its code in an extension, with fields in stored order`() throws {
+    try expand(
+      """
+      @Storable public struct Car {
+        public let id: String
+        @Indexed var model: String = "S"
+        var price: Double?
+        @Attribute(name: "no") @Unique var plate: String?
+        var made = Date()
+        @Transient var isSelected = false
+        var isNew: Bool { true }
+      }
+      """,
+      [
+        """
+        extension Car: LarderObjects.Storable, LarderObjects.DeclaresSchema {
+            private enum CodingKeys: String, CodingKey {
+                case id = "id"
+                case model = "model"
+                case price = "price"
+                case plate = "no"
+                case made = "made"
+            }
+
+            public init(from decoder: any Decoder) throws {
+                let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
+                self.id = try fields.value(.id)
+                self.plate = try fields.value(.plate)
+                self.made = try fields.value(.made, default: Date())
+                self.model = try fields.value(.model, default: "S")
+                self.price = try fields.value(.price)
+            }
+
+            public func encode(to encoder: any Encoder) throws {
+                var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
+                try fields.set(.id, self.id)
+                try fields.set(.plate, self.plate)
+                try fields.set(.made, self.made, keepsNil: true)
+                try fields.set(.model, self.model, keepsNil: true)
+                try fields.set(.price, self.price)
+            }
+
+            public static var schema: LarderObjects.ObjectSchema<Car> {
+                LarderObjects.ObjectSchema(
+                    [
+                        .field("id", \\Car.id),
+                        .field("model", \\Car.model, default: "S"),
+                        .field("price", \\Car.price),
+                        .field("no", \\Car.plate),
+                        .computed("made", \\Car.made),
+                    ],
+                    indexes: [LarderObjects.Index("model", \\Car.model), LarderObjects.Index("no", \\Car.plate, unique: true)])
+            }
+        }
+        """
+      ])
+  }
+
+  @Test func `A class gets its initialiser in its body`() throws {
+    try expand(
+      """
+      @Storable final class Note {
+        let id: Int
+      }
+      """,
+      [
+        """
+        init(from decoder: any Decoder) throws {
+            let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
+            self.id = try fields.value(.id)
+        }
+        """,
+        """
+        extension Note: LarderObjects.Storable, LarderObjects.DeclaresSchema {
+            private enum CodingKeys: String, CodingKey {
+                case id = "id"
+            }
+
+            func encode(to encoder: any Encoder) throws {
+                var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
+                try fields.set(.id, self.id)
+            }
+
+            static var schema: LarderObjects.ObjectSchema<Note> {
+                LarderObjects.ObjectSchema(
+                    [
+                        .field("id", \\Note.id),
+                    ],
+                    indexes: [])
+            }
+        }
+        """,
+      ])
+  }
+
+  @Test func `An enumeration with raw values is stored as its raw value`() throws {
+    try expand(
+      """
+      @StorableValue enum Fuel: String { case petrol }
+      """,
+      [
+        """
+        extension Fuel: LarderObjects.StorableValue, LarderObjects.StorableRawValue {
+            init(from decoder: any Decoder) throws {
+                self = try LarderObjects.StoredFields.rawValue(Self.self, from: decoder)
+            }
+
+            func encode(to encoder: any Encoder) throws {
+                try LarderObjects.StoredFields.encode(rawValueOf: self, to: encoder)
+            }
+        }
+        """
+      ])
+  }
+
+  @Test func `A type that cannot be stored is refused`() throws {
+    try refuse([
+      Refusal(
+        "@Storable enum Fuel { case petrol }", 1,
+        "@Storable applies to structures and final classes. For a value inside an object use "
+          + "@StorableValue."),
+      Refusal(
+        "@StorableValue final class Engine { let power: Int }", 1,
+        "@StorableValue applies to structures and enumerations. For an object with an id use "
+          + "@Storable."),
+      Refusal(
+        "@Storable struct Car { var model: String }", 1,
+        "A stored type needs a property id: its objects are found by it. Declare one, for example "
+          + "let id: UUID."),
+      Refusal(
+        "@Storable class Car { let id: Int }", 11,
+        "A class with @Storable must be final, because a subclass would be stored without its own "
+          + "properties.", fix: "Make it final: class becomes final class"),
+    ])
+  }
+
+  @Test func `A property that cannot be stored is refused`() throws {
+    try refuse([
+      Refusal(
+        "@Storable struct Car { let id: Int; let year = 2020 }", 37,
+        "The constant year has a value already, so the stored one cannot be loaded. Declare it with "
+          + "var, or mark it @Transient.", fix: "Declare it with var: let becomes var"),
+      Refusal(
+        "@Storable struct Car { let id: Int; var act: (@Sendable () -> Void)? }", 41,
+        "A function cannot be stored. Mark the property @Transient, with a default."),
+      Refusal(
+        "@Storable struct Car { let id: Int; var (a, b) = (1, 2) }", 41,
+        "A tuple of properties cannot be stored. Declare each property by itself."),
+      Refusal(
+        "@Storable final class Car { let id: Int; lazy var size = 3 }", 42,
+        "A lazy property cannot be stored. Make it a computed property."),
+      Refusal(
+        "@Storable final class Car { let id: Int; weak var owner: Person? }", 42,
+        "A weak or unowned reference cannot be stored. Use @HasOne, or mark it @Transient with a "
+          + "default."),
+      Refusal(
+        "@Storable struct Car { let id: Int; @Transient var size: Int }", 52,
+        "A transient property is not stored, so a loaded object needs a value for it. Give it a "
+          + "default."),
+      Refusal(
+        "@Storable struct Car { let id: Int; @Indexed var isNew: Bool { true } }", 37,
+        "A computed property is not stored. Index it in static let indexes, with a name in "
+          + "computedProperties."),
+    ])
+  }
+
+  @Test func `A stored property inside a condition is refused`() throws {
+    let output = try MacroCompiler(
+      """
+      @Storable struct Car {
+        let id: Int
+        #if DEBUG
+        var trace = ""
+        #endif
+      }
+      """)
+    #expect(
+      output.errors == [
+        "4:3: A stored property cannot be conditional: programs of both conditions share the store. Move it out "
+          + "of #if."
+      ])
+    #expect(output.expansions == [])
+  }
+
+  @Test func `Names and attributes that contradict each other are refused`() throws {
+    try refuse([
+      Refusal(
+        "@Storable struct Car { let id: Int; var a: Int; @Attribute(name: \"a\") var b: Int }",
+        49,
+        "The properties a and b are both stored as \"a\". Choose another name."),
+      Refusal(
+        "@Storable struct Car { let id: Int; @Attribute(name: \"\") var b: Int }", 37,
+        "The stored name must be a string literal that is not empty, without interpolation."),
+      Refusal(
+        "@Storable struct Car { let id: Int; @Transient @Indexed var b = 0 }", 37,
+        "A transient property is not stored, so @Indexed does not apply. Delete one of the two."),
+      Refusal(
+        "@StorableValue struct Engine { @Indexed var power: Int }", 32,
+        "A value inside an object has no index. Declare it in the object's static let indexes, with "
+          + "a path such as \\Car.engine.power."),
+    ])
+  }
+
+  @Test func `A member that the macro generates is refused`() throws {
+    let members = [
+      ("init(from:)", "init(from decoder: any Decoder) throws { id = 1 }"),
+      ("encode(to:)", "func encode(to encoder: any Encoder) throws {}"),
+      ("CodingKeys", "enum CodingKeys: CodingKey {}"),
+    ]
+    try refuse(
+      members.map { name, member in
+        Refusal(
+          "@Storable struct Car { let id: Int; \(member) }", 37,
+          "The macro generates \(name), so that the stored form is known. Delete this declaration; "
+            + "or delete the macro, and conform to Storable with it.")
+      })
+  }
+}
 #endif

@@ -6,6 +6,7 @@ import Foundation
 import Larder
 import LarderStorage
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 

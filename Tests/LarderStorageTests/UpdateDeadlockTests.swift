@@ -7,6 +7,7 @@ import Larder
 import LarderObjects
 import LarderStorage
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing

@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -9,23 +11,14 @@ import Testing
 // broken on purpose and has to be noticed. Everything that kills at a named point, and every broken
 // rule, needs the trait; without it processes are killed from outside only.
 
-#if FAULTS
-  let hasFaults = true
-#else
-  let hasFaults = false
-#endif
-
-/// The reason for skipping a test in builds without the trait.
-let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
-
 @Suite(.serialized) struct StormTests {
   /// Runs the stress tool without damaged files.
   func stress(
     seconds: Int, mutant: String? = nil, theme: String? = nil, seed: Seed
   ) throws -> (status: ChildProcess.ExitStatus, line: String, log: String) {
     let outcome = try ChildProcess.run(
-      TestExecutable("larder-stress").path,
-      ["--seconds", "\(seconds)", "--no-damage", "--seed", "\(seed.value % 1_000_000)"]
+      TestExecutable.peer.path,
+      ["stress", "--seconds", "\(seconds)", "--no-damage", "--seed", "\(seed.value % 1_000_000)"]
         + (theme.map { ["--theme", $0] } ?? []),
       environment: mutant.map { ["LARDER_MUTANT": $0] } ?? [:], deadline: .seconds(seconds + 300))
     print("storm of \(mutant ?? "no mutant"): \(outcome.lines.last ?? "")")
@@ -53,7 +46,7 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
   func `Four processes that replace everything keep the file below twice the budget`() throws {
     let seed = "\(Seed.announce().value % 1_000_000)"
     let outcome = try ChildProcess.run(
-      TestExecutable("larder-stress").path, ["churn", "--short", "--seed", seed],
+      TestExecutable.peer.path, ["stress", "churn", "--short", "--seed", seed],
       deadline: .seconds(850))
     let line = outcome.lines.last ?? ""
     print("churn: \(line)")
@@ -65,8 +58,9 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
   func `Queries of random objects give what plain arrays give`() throws {
     let seed = "\(Seed.announce().value % 1_000_000)"
     let outcome = try ChildProcess.run(
-      TestExecutable("larder-stress").path,
-      ["objects", "--seconds", "5", "--rounds", "60", "--seed", seed], deadline: .seconds(850))
+      TestExecutable.peer.path,
+      ["stress", "objects", "--seconds", "5", "--rounds", "60", "--seed", seed],
+      deadline: .seconds(850))
     #expect(outcome.status == .exited(0), "\(outcome.standardError.suffix(4000))")
     #expect((number("queries", in: outcome.lines.last ?? "") ?? 0) > 300)
   }
@@ -99,7 +93,9 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
       "facades", "defaultsUpdateUnlocked", "defaultsSetBehind", "defaultsWatchDeaf",
       "folderUnlocked", "folderWritesInPlace")
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)), arguments: mutants)
+  @Test(
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
+    arguments: Share.current.arguments(of: mutants))
   func `Storm: a rule that is broken is noticed within a minute`(broken: Broken) throws {
     // What a storm meets in a minute depends on the machine.
     let seed = Seed.announce()
@@ -116,3 +112,4 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
 extension String {
   fileprivate var nonEmpty: String? { isEmpty ? nil : self }
 }
+#endif

@@ -13,30 +13,30 @@ struct HeldDirectoryTests {
   init() throws { directory = try TemporaryDirectory() }
 
   #if os(Linux)
-    @Test func `Another directory in its place does not change what a held directory leads to`()
-      throws
-    {
-      let path = directory.appending("a")
-      let held = try HeldDirectory(path, creating: true)
-      try TestFiles.write([1], to: path + "/file")
-      try TestFiles.move(path, to: directory.appending("b"))
-      try TestFiles.makeDirectory(path)
-      try TestFiles.write([2], to: path + "/file")
-      #expect(try TestFiles.contents(of: held.reference + "/file") == [1])
-      #expect(HeldDirectory.realPath(held.reference + "/file") == path + "/file")
-      // Deleted and created again: the owner leads it there.
-      held.follow(try HeldDirectory(path, creating: false))
-      #expect(try TestFiles.contents(of: held.reference + "/file") == [2])
-    }
+  @Test func `Another directory in its place does not change what a held directory leads to`()
+    throws
+  {
+    let path = directory.appending("a")
+    let held = try HeldDirectory(path, creating: true)
+    try TestFiles.write([1], to: path + "/file")
+    try TestFiles.move(path, to: directory.appending("b"))
+    try TestFiles.makeDirectory(path)
+    try TestFiles.write([2], to: path + "/file")
+    #expect(try TestFiles.contents(of: held.reference + "/file") == [1])
+    #expect(HeldDirectory.realPath(held.reference + "/file") == path + "/file")
+    // Deleted and created again: the owner leads it there.
+    held.follow(try HeldDirectory(path, creating: false))
+    #expect(try TestFiles.contents(of: held.reference + "/file") == [2])
+  }
 
-    @Test func `An error about a file in a held directory shows the real path`() throws {
-      let path = directory.appending("a")
-      let held = try HeldDirectory(path, creating: true)
-      let error = #expect(throws: SystemError.self) {
-        try OwnedFile(path: held.reference + "/missing")
-      }
-      #expect(error?.path == path + "/missing")
+  @Test func `An error about a file in a held directory shows the real path`() throws {
+    let path = directory.appending("a")
+    let held = try HeldDirectory(path, creating: true)
+    let error = #expect(throws: SystemError.self) {
+      try OwnedFile(path: held.reference + "/missing")
     }
+    #expect(error?.path == path + "/missing")
+  }
   #endif
 
   @Test func `Missing directories are created, the last one for the user alone`() throws {

@@ -7,9 +7,9 @@ import Synchronization
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 @Suite(.timeLimit(.minutes(15)))

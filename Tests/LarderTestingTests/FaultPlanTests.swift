@@ -8,9 +8,9 @@ import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 // Plans as values need no fault point; what a child makes of them is in FaultStormTests.swift.

@@ -3,20 +3,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Larder
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 // Children that run with a fault plan. The tests are about errors: wherever a step can fail, its
 // caller gets a StoreError, nothing acknowledged is lost, and the store works again.
-
-private let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
 
 @Suite(.enabled(if: FaultPlan.isCompiledIn, needsFaults), .timeLimit(.minutes(15)))
 struct FaultStormTests {

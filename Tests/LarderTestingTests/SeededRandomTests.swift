@@ -6,9 +6,9 @@ import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 @Suite struct SeededRandomTests {

@@ -3,13 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Larder
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 #if canImport(Darwin)
-  import Darwin
+import Darwin
 #else
-  import Glibc
+import Glibc
 #endif
 
 @Suite(.timeLimit(.minutes(15)))

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 import InMemoryTracing
 import Larder
 import LarderEngine
@@ -136,3 +137,4 @@ struct CommitSpanTests {
     #expect(request.parentSpanID == nil)
   }
 }
+#endif

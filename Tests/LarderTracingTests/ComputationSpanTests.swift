@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 import Foundation
 import InMemoryTracing
 import Larder
@@ -232,3 +233,4 @@ struct ComputationSpanTests {
     #expect(tracer.spans("larder.compute").count == 1)
   }
 }
+#endif

@@ -2,8 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 import InMemoryTracing
 import Larder
+import LarderTestSupport
 import LarderTesting
 import LarderTracing
 import Synchronization
@@ -146,3 +148,4 @@ struct TracedStore {
     return peer
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tracing
 import InMemoryTracing
 import Larder
 import LarderEngine
@@ -168,3 +169,4 @@ struct WaitSpanTests {
       wait.endInstant.nanosecondsSinceEpoch <= computation.endInstant.nanosecondsSinceEpoch)
   }
 }
+#endif

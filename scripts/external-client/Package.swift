@@ -12,8 +12,8 @@ let package = Package(
   name: "external-client",
   platforms: [.macOS(.v15)],
   dependencies: [
-    // Named, because a checkout's directory may have any name. Without traits, so that nothing is cloned.
-    .package(name: "larder", path: "../..", traits: [])
+    // Named, because a checkout's directory may have any name. Without traits nothing else is cloned.
+    .package(name: "larder", path: "../..")
   ],
   targets: [
     .executableTarget(

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 
 /// The hits of a simulated cache, by namespace.
@@ -137,3 +138,4 @@ struct Advice {
     return sampled.unscaled(bytes: range.upperBound)
   }
 }
+#endif

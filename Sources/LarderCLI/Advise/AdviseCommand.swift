@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderEngine
@@ -115,3 +116,4 @@ struct AdviseCommand: ParsableCommand {
     return result
   }
 }
+#endif

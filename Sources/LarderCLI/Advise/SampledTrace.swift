@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 
 /// The trace of a store's sampled uses, for a cache whose capacity is scaled by the same share.
@@ -126,3 +127,4 @@ struct SampledTrace {
     trace.append(number, size: Int32(clamping: min(max(rest, 0), Trace.largestSize)), operation)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderEngine
 import LarderMemo
@@ -86,3 +87,4 @@ struct LockCommand: ParsableCommand {
     finish()
   }
 }
+#endif

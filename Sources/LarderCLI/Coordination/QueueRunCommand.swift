@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderEngine
 import LarderMemo
@@ -170,3 +171,4 @@ struct QueueRunCommand: AsyncParsableCommand {
     return (status, true)
   }
 }
+#endif

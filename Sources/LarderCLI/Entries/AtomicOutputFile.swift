@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderMemo
 
@@ -120,3 +121,4 @@ struct OutputBuffer {
     bytes.removeAll(keepingCapacity: true)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 
 /// `larder completions`: the completion script of a shell.
@@ -31,3 +32,4 @@ struct CompletionsCommand: ParsableCommand {
     Console.line(LarderTool.completionScript(for: wanted))
   }
 }
+#endif

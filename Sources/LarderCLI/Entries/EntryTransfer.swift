@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderCoding
@@ -262,3 +263,4 @@ struct EntryTransfer {
         + (rest > 0 ? ", left out \(TextLayout.grouped(rest)) (expired, or stored already)." : "."))
   }
 }
+#endif

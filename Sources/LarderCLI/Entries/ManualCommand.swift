@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 
@@ -147,3 +148,4 @@ struct ManualPage {
     return plain.hasPrefix(".") ? "\\&" + plain : plain
   }
 }
+#endif

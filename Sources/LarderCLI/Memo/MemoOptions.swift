@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderEngine
 import LarderMemo
@@ -165,3 +166,4 @@ struct ByteSize: CustomStringConvertible {
     bytes % (1 << 20) == 0 ? "\(bytes >> 20)M" : "\(bytes)"
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderEngine
 import LarderMemo
@@ -67,3 +68,4 @@ struct WarmCommand: AsyncParsableCommand {
     throw Exit.failure
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderCoding
@@ -140,3 +141,4 @@ struct ImportCommand: ParsableCommand {
         + parts.joined(separator: ", ") + ".")
   }
 }
+#endif

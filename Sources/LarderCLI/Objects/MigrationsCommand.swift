@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderCoding
@@ -137,3 +138,4 @@ struct MigrationsCommand: ParsableCommand {
     return text
   }
 }
+#endif

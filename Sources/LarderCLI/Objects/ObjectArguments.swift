@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 import LarderDynamic
@@ -58,3 +59,4 @@ enum ObjectCommandSupport {
     }
   }
 }
+#endif

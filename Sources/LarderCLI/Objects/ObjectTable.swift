@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderCoding
 import LarderDynamic
@@ -87,3 +88,4 @@ struct ObjectTable {
     return text
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 import LarderDynamic
@@ -113,3 +114,4 @@ struct ObjectsCommand: ParsableCommand {
     return text
   }
 }
+#endif

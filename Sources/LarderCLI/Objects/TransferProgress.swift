@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 
 /// The progress of an import or an export: one line on a terminal, redrawn ten times a second and
@@ -62,3 +63,4 @@ struct TransferProgress {
     return line
   }
 }
+#endif

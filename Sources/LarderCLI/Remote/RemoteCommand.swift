@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 import LarderDynamic
@@ -15,11 +16,11 @@ struct RemoteCommand: ParsableCommand {
     subcommands: subcommands, defaultSubcommand: RemoteStatusCommand.self)
 
   #if Redis
-    private static let subcommands: [any ParsableCommand.Type] = [
-      RemoteStatusCommand.self, RemotePingCommand.self, RemoteGetCommand.self,
-    ]
+  private static let subcommands: [any ParsableCommand.Type] = [
+    RemoteStatusCommand.self, RemotePingCommand.self, RemoteGetCommand.self,
+  ]
   #else
-    private static let subcommands: [any ParsableCommand.Type] = [RemoteStatusCommand.self]
+  private static let subcommands: [any ParsableCommand.Type] = [RemoteStatusCommand.self]
   #endif
 }
 
@@ -93,3 +94,4 @@ extension RemoteStatus {
     ])
   }
 }
+#endif

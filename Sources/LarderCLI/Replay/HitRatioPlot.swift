@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderEngine
 
@@ -161,3 +162,4 @@ struct HitRatioPlot {
 
   private static func number(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
 }
+#endif

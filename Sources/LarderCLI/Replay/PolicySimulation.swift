@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 /// The hits of a simulated policy.
 struct SimulatedHits: Equatable {
   var hits = 0
@@ -172,3 +173,4 @@ private struct MaximumHeap {
     return maximum
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderCoding
 import LarderEngine
 
@@ -254,3 +255,4 @@ struct ReplayReport {
     (capacity.isEntries ? "entries" : "bytes", CBORValue(capacity.number))
   }
 }
+#endif

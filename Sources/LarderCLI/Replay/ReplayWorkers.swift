@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import Foundation
 import LarderEngine
@@ -149,3 +150,4 @@ struct ReplayWorkerCommand: ParsableCommand {
     TaskPipe.number(try FileHandle.standardInput.read(upToCount: TaskPipe.width) ?? Data())
   }
 }
+#endif

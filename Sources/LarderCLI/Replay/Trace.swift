@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 
 /// A trace: the accesses of a program to a cache, with keys numbered in the order of their first
@@ -136,3 +137,4 @@ struct Trace: Equatable {
     }
   }
 }
+#endif

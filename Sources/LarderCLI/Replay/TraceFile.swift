@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import Foundation
 import LarderCoding
 import LarderDynamic
@@ -122,3 +123,4 @@ struct TraceFile {
     return try parser.finish()
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 
@@ -158,3 +159,4 @@ struct TraceParser {
     word.first == UInt8(ascii: "+") ? nil : Int(text(word))
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import ArgumentParser
 import LarderCoding
 import LarderEngine
@@ -49,3 +50,4 @@ struct CompactCommand: ParsableCommand {
     }
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderCoding
 import LarderEngine
 
@@ -124,3 +125,4 @@ extension SizeReport {
     return start + (Style.width.map { TextLayout.shortened(title, to: max($0 - 21, 8)) } ?? title)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 import LarderObjectEngine
 
@@ -198,3 +199,4 @@ struct SizeReport {
     parts.append(Part(code: "other", title: "other", bytes: file.allocatedBytes - bytes))
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderCoding
 import LarderEngine
 
@@ -125,3 +126,4 @@ enum KeyName {
     KeyTextFormat.display(tag: KeyTag(rawValue: key.tag), bytes: key.bytes)
   }
 }
+#endif

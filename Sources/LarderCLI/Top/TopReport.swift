@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderCoding
 import LarderEngine
 
@@ -178,3 +179,4 @@ struct HotKeys {
     keys.prefix(Self.mostResolved).reduce(0) { $0 + ($1.entry?.namespace == number ? $1.uses : 0) }
   }
 }
+#endif

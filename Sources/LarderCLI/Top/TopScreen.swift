@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Tools
 import LarderEngine
 
 /// The lines of a report, for a number of columns and rows.
@@ -282,3 +283,4 @@ enum TopFormat {
       + "]"
   }
 }
+#endif

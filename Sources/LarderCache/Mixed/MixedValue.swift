@@ -7,9 +7,9 @@ internal import LarderEngine
 internal import Synchronization
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 /// An encoded value of any type with the name of its type, as a ``MixedPersistentCache`` stores it.

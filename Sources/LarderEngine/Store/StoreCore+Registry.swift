@@ -44,13 +44,13 @@ extension StoreCore {
     try requireValid(
       budget: options.budget, entryBudget: options.entryBudget, during: "open", path: path)
     #if canImport(Darwin)
-      guard options.allowNonRobustLocks else {
-        throw StoreError(
-          .invalidOption, during: "open", path: path,
-          "LMDB's locks are not robust on this system: after a writer is killed, all other writers "
-            + "would wait forever. Set allowNonRobustLocks for development; use Linux in "
-            + "production.")
-      }
+    guard options.allowNonRobustLocks else {
+      throw StoreError(
+        .invalidOption, during: "open", path: path,
+        "LMDB's locks are not robust on this system: after a writer is killed, all other writers "
+          + "would wait forever. Set allowNonRobustLocks for development; use Linux in "
+          + "production.")
+    }
     #endif
     _ = exitHandler
     let directory = try StoreDirectory.prepare(path, durability: options.durability)

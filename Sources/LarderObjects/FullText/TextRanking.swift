@@ -6,11 +6,11 @@ internal import LarderEngine
 internal import LarderObjectEngine
 
 #if canImport(Darwin)
-  internal import Darwin
+internal import Darwin
 #elseif canImport(Musl)
-  internal import Musl
+internal import Musl
 #else
-  internal import Glibc
+internal import Glibc
 #endif
 
 // RANKING

@@ -5,9 +5,9 @@
 internal import LarderObjectEngine
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 // PREDICATES OF FOUNDATION

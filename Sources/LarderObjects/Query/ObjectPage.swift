@@ -6,9 +6,9 @@ internal import LarderCoding
 internal import LarderSystem
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 /// A position in a query's result from which another query continues: in another process, after a

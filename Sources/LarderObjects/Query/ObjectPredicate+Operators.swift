@@ -7,9 +7,9 @@ internal import LarderEngine
 internal import LarderObjectEngine
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 // The comparisons that key paths support directly: `\.year >= 2020`.

@@ -9,9 +9,9 @@ internal import LarderSystem
 internal import Synchronization
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 // THE SOURCE OF LOADED REFERENCES

@@ -5,9 +5,9 @@
 internal import LarderCoding
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+internal import FoundationEssentials
 #else
-  internal import Foundation
+internal import Foundation
 #endif
 
 // CONSTANTS WITH EQUAL DESCRIPTIONS

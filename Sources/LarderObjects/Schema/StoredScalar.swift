@@ -7,9 +7,9 @@ internal import LarderObjectEngine
 internal import LarderSystem
 
 #if canImport(FoundationEssentials)
-  public import FoundationEssentials
+public import FoundationEssentials
 #else
-  public import Foundation
+public import Foundation
 #endif
 
 /// A value that queries read from its field alone, exactly as the decoder reads it.

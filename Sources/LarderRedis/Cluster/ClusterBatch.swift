@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// Commands for the servers of a cluster, and the replies that have come.
 struct ClusterBatch {
   /// The commands for one server.
@@ -160,3 +161,4 @@ struct ClusterBatch {
     error.code == "TRYAGAIN" || error.code == "CLUSTERDOWN"
   }
 }
+#endif

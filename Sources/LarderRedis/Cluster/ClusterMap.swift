@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderEngine
 
 /// The primaries of a cluster and their slots, as one of its servers knows them.
@@ -125,3 +126,4 @@ extension RedisConfiguration.Address {
     return sibling(host: String(words[2][..<colon]), port: port)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderCache
 internal import LarderEngine
 internal import Synchronization
@@ -298,3 +299,4 @@ final class RedisCluster: RedisSender {
         : "No server has a map of the cluster. " + texts.joined(separator: " "))
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// The parts into which a cluster divides its keys, as the specification of Redis Cluster defines them.
 enum RedisSlot {
   static let count = 16_384
@@ -51,3 +52,4 @@ extension RedisCommand {
     return name == "WAIT"
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderEngine
 
 // THE PRIMARY OF SENTINELS
@@ -253,3 +254,4 @@ extension RedisConnection {
         + "sentinels name the new primary after a failover.")
   }
 }
+#endif

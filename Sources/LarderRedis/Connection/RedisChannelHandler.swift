@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderSystem
 internal import NIOCore
 internal import NIOTLS
@@ -150,3 +151,4 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
   func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 }
+#endif

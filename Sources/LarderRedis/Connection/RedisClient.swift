@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// A server or a cluster, with connections that are made when they are needed, and made again after they were
 /// lost.
 ///
@@ -85,3 +86,4 @@ public final class RedisClient: RedisSender {
     if case .server(let node) = route { node.onEnd(body) }
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -84,7 +85,9 @@ public final class RedisConnection: RedisSender {
   private static func open(
     _ configuration: RedisConfiguration, _ onPush: @escaping @Sendable ([RedisValue]) -> Void
   ) async throws -> RedisConnection {
-    let secure = try configuration.tls.map { ($0, try $0.context("\(configuration.address)")) }
+    let secure = try configuration.tls.map {
+      try RedisTLSContext($0, server: "\(configuration.address)")
+    }
     let created = Created()
     let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .connectTimeout(TimeAmount(configuration.connectTimeout))
@@ -92,8 +95,8 @@ public final class RedisConnection: RedisSender {
       .channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           let operations = channel.pipeline.syncOperations
-          if let (tls, context) = secure {
-            try operations.addHandler(tls.handler(context, configuration.address))
+          if let secure {
+            try secure.addHandler(to: operations, configuration.address)
           }
           let pipeline = RedisPipeline(configuration)
           let handler = RedisChannelHandler(configuration, pipeline, onPush: onPush)
@@ -232,3 +235,4 @@ public final class RedisConnection: RedisSender {
     try? await channel.closeFuture.get()
   }
 }
+#endif

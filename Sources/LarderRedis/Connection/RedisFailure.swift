@@ -2,10 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderSystem
 internal import NIOCore
 internal import NIOPosix
-internal import NIOSSL
 
 /// Errors of the network in the terms of ``RedisError``.
 enum RedisFailure {
@@ -35,7 +35,7 @@ enum RedisFailure {
         .unreachable, server,
         "No connection within \(time.nanoseconds / 1_000_000) ms. Check the network and the firewall."
       )
-    case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError:
+    case let error where RedisTLSContext.isFailure(error):
       return RedisError(
         .tls, server,
         "TLS failed: \(error). Check the authorities, the certificate and the host of the URL, and "
@@ -52,36 +52,4 @@ enum RedisFailure {
     }
   }
 }
-
-extension RedisTLS {
-  /// Reads the files.
-  func context(_ server: String) throws(RedisError) -> NIOSSLContext {
-    do {
-      return try NIOSSLContext(configuration: configuration())
-    } catch {
-      throw RedisError(
-        .tls, server, "The certificates or the key cannot be read: \(error). Check the paths.")
-    }
-  }
-
-  private func configuration() throws -> TLSConfiguration {
-    var configuration = TLSConfiguration.makeClientConfiguration()
-    if let authorities { configuration.trustRoots = .file(authorities) }
-    if let certificate, let key {
-      configuration.certificateChain = try NIOSSLCertificate.fromPEMFile(certificate)
-        .map { .certificate($0) }
-      configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: key, format: .pem))
-    }
-    return configuration
-  }
-
-  func handler(
-    _ context: NIOSSLContext, _ address: RedisConfiguration.Address
-  ) throws -> NIOSSLClientHandler {
-    var name = serverName
-    if name == nil, case .host(let host, _) = address { name = host }
-    // The certificate of an IP address is checked against the address of the connection.
-    if let host = name, (try? SocketAddress(ipAddress: host, port: 0)) != nil { name = nil }
-    return try NIOSSLClientHandler(context: context, serverHostname: name)
-  }
-}
+#endif

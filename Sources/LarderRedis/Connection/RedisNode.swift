@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderEngine
 internal import Synchronization
 
@@ -186,3 +187,4 @@ extension Duration {
     "\(components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000) ms"
   }
 }
+#endif

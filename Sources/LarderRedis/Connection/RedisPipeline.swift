@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderSystem
 internal import NIOCore
 internal import Synchronization
@@ -201,3 +202,4 @@ final class RedisPipeline: Sendable {
   /// The error of requests from now on, if there is one.
   var failure: RedisError? { state.withLock { $0.failure } }
 }
+#endif

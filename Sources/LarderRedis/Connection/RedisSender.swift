@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// A way to a server: one connection, or a client that makes connections.
 public protocol RedisSender: Sendable {
   /// The server and the options.
@@ -35,3 +36,4 @@ extension RedisSender {
     return replies[0]
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderCache
 internal import LarderEngine
 
@@ -134,3 +135,4 @@ struct RedisEntry {
       isAbsent: bytes[4] & 1 != 0, tags: tags)
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 public import LarderCache
 internal import LarderEngine
 
@@ -83,3 +84,4 @@ public final class RedisLink: RemoteLink {
   /// Ends the connections. Caches with this link find nothing that is older than their limits allow.
   public func close() async { await service.close() }
 }
+#endif

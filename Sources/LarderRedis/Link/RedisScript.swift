@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// The scripts that the server executes in one step.
 enum RedisScript {
   /// Writes a value and ends the claim of its key.
@@ -58,3 +59,4 @@ enum RedisScript {
     return redis.call('PEXPIRE', KEYS[1], ARGV[2])
     """
 }
+#endif

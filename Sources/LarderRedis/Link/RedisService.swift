@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderCache
 internal import LarderEngine
 internal import Synchronization
@@ -354,3 +355,4 @@ extension RemoteWrite {
   /// The lifetime as scripts get it; zero without an end.
   fileprivate var lifetime: Int { entry.version.lifetime.map { Int(clamping: $0) } ?? 0 }
 }
+#endif

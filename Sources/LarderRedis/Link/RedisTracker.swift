@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderCache
 internal import LarderEngine
 internal import Synchronization
@@ -369,3 +370,4 @@ private final class RedisTracking {
       }, space: nil)
   }
 }
+#endif

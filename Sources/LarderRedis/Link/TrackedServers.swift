@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 internal import LarderEngine
 internal import Synchronization
 
@@ -144,3 +145,4 @@ final class TrackedServers {
     }
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 package import NIOCore
 
 // RESP3
@@ -309,3 +310,4 @@ package struct RESPDecoder {
     }
   }
 }
+#endif

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// A command with its arguments, for Redis or Valkey.
 ///
 /// ```swift
@@ -100,3 +101,4 @@ extension [UInt8]: RedisArgument {
   /// The bytes themselves.
   public var redisBytes: [UInt8] { self }
 }
+#endif

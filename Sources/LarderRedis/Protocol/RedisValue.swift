@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if Redis
 /// A value of RESP3, the protocol of Redis and Valkey.
 public enum RedisValue: Sendable, Hashable {
   /// No value.
@@ -77,3 +78,4 @@ public struct RedisReplyError: Error, Sendable, Hashable, CustomStringConvertibl
 
   package init(_ text: String) { description = text }
 }
+#endif

@@ -38,11 +38,11 @@ enum Machine {
   /// Whether this program was built without optimisation.
   static var isDebugBuild: Bool {
     #if DEBUG
-      return true
+    return true
     #else
-      var isDebug = false
-      assert({ isDebug = true }() == ())
-      return isDebug
+    var isDebug = false
+    assert({ isDebug = true }() == ())
+    return isDebug
     #endif
   }
 }

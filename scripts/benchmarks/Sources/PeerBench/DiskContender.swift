@@ -5,9 +5,9 @@
 import Foundation
 
 #if canImport(Glibc)
-  import Glibc
+import Glibc
 #elseif canImport(Darwin)
-  import Darwin
+import Darwin
 #endif
 
 /// No store: it writes each value over an older one in a preallocated file and syncs it, once. What a durable store
@@ -50,9 +50,9 @@ final class DiskContender: BenchmarkSubject {
 
   private func synchronize() -> CInt {
     #if canImport(Darwin)
-      fcntl(file.fileDescriptor, F_FULLFSYNC)
+    fcntl(file.fileDescriptor, F_FULLFSYNC)
     #else
-      fdatasync(file.fileDescriptor)
+    fdatasync(file.fileDescriptor)
     #endif
   }
 
