@@ -125,12 +125,13 @@ private struct Counted: Storable, Equatable {
     #expect(try all.where(\.amount >= 2).fetch() == invoices.filter { $0.amount >= 2 })
     #expect(try all.where(\.currency == "EUR").fetch().count == 32)
     #expect(try all.where(\.discount == nil).fetch() == invoices.filter { $0.discount == nil })
+    let amounts = invoices.map(\.amount)
+    let sum: Decimal = amounts.reduce(0, +)
     #expect(
-      try all.sorted(by: \.amount, .descending).fetch().map(\.amount)
-        == invoices.map(\.amount).sorted(by: >))
-    #expect(
-      try all.values(of: \.amount).reduce(0, +) == invoices.map(\.amount).reduce(0, +))
-    #expect(try all.sum(\.amount) == invoices.map(\.amount).reduce(0, +))
+      try all.sorted(by: \.amount, .descending).fetch().map(\.amount) == amounts.sorted(by: >))
+    let values: [Decimal] = try all.values(of: \.amount)
+    #expect(values.reduce(0, +) == sum)
+    #expect(try all.sum(\.amount) == sum)
     #expect(try all.max(\.amount) == Decimal(string: "3.75"))
   }
 
