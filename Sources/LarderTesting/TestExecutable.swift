@@ -36,15 +36,6 @@ public struct TestExecutable: Sendable {
   /// The absolute path.
   public let path: String
 
-  /// The path of the running executable, to start more processes of it.
-  package static var own: String {
-    #if canImport(Darwin)
-    CommandLine.arguments[0]
-    #else
-    image()
-    #endif
-  }
-
   /// Finds a product in the directories around the running test bundle or executable.
   ///
   /// - Throws: ``NotFound``, with the command that builds it.

@@ -72,7 +72,7 @@ struct WorkerGroup {
       let host = index % hosts
       let words =
         command(host) + [
-          TestExecutable.own, "hosts", "worker", "--waits", "--store",
+          try PeerExecutable.path, "hosts", "worker", "--waits", "--store",
           directory.appending("host\(host)"),
           "--url", url, "--index", "\(index)", "--processes", "\(count)",
         ] + options

@@ -63,7 +63,7 @@ struct ChurnRun {
     var outcome = ChurnOutcome()
     let children = try (0..<plan.processes).map { slot in
       try ChildProcess(
-        TestExecutable.own,
+        PeerExecutable.path,
         [
           "stress", "churn-worker", "\(slot)", path, "\(plan.budget)", "\(plan.times)",
           "\(plan.processes)",

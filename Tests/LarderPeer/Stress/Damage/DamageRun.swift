@@ -111,7 +111,7 @@ package enum DamageRun {
   private static func build(_ work: String, _ seed: UInt64) throws {
     for template in DamageTemplate.all {
       let arguments = ["stress", "damage-worker", "build", work, "\(seed)", "\(template.number)"]
-      let outcome = try ChildProcess.run(TestExecutable.own, arguments)
+      let outcome = try ChildProcess.run(PeerExecutable.path, arguments)
       let expected: ChildProcess.ExitStatus = template.isKilled ? .killed : .exited(0)
       guard outcome.status == expected else {
         throw DamageFailure(
@@ -173,7 +173,7 @@ final class Supervisor {
       "stress", "damage-worker", "open", work, "\(seed)", "\(index)", "\(first)", "\(step)",
     ]
     let child = try ChildProcess(
-      TestExecutable.own, arguments + (count == .max ? [] : ["\(count)"]),
+      PeerExecutable.path, arguments + (count == .max ? [] : ["\(count)"]),
       standardError: .captured)
     workers.append(Worker(child: child, board: board, index: index, step: step))
   }

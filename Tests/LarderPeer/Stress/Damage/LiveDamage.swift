@@ -76,7 +76,7 @@ struct LiveDamage {
 
   private func start(_ id: Int) throws -> ChildProcess {
     try ChildProcess(
-      TestExecutable.own,
+      PeerExecutable.path,
       ["stress", "damage-worker", "live", path, work + "/liveboard", "\(id)"],
       // Backtraces are slow, so they are printed only if the environment enables them.
       environment: FileSystem.environment("SWIFT_BACKTRACE").map { ["SWIFT_BACKTRACE": $0] } ?? [:],

@@ -41,7 +41,7 @@ package enum FuzzRun {
     _ name: String, _ seconds: Double, _ seed: UInt64, corpus: String, directory: String,
     _ outcome: inout FuzzOutcome
   ) throws {
-    let peer = TestExecutable.own
+    let peer = try PeerExecutable.path
     let boardPath = "\(directory)/board-\(name)"
     let board = try FuzzBoard(path: boardPath)
     let end = Clocks.monotonicNanoseconds() + UInt64(seconds * 1e9)

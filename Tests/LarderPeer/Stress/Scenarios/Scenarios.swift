@@ -32,7 +32,7 @@ enum Scenarios {
       #endif
       let directory = try TemporaryDirectory()
       let outcome = try ChildProcess.run(
-        TestExecutable.own, ["stress", "scenario", name, directory.path + "/store"],
+        PeerExecutable.path, ["stress", "scenario", name, directory.path + "/store"],
         deadline: .seconds(60))
       totals.operations += 1
       if outcome.status != .exited(0) {
@@ -51,7 +51,7 @@ enum Scenarios {
     _ command: String, _ path: String, environment: [String: String] = [:]
   ) throws -> ChildProcess {
     let child = try ChildProcess(
-      TestExecutable.own, ["stress", "helper", command, path], environment: environment)
+      PeerExecutable.path, ["stress", "helper", command, path], environment: environment)
     try child.expect("ready", deadline: .seconds(30))
     return child
   }

@@ -175,7 +175,7 @@ struct StormRound {
     let arguments =
       ["stress", "worker", plan.roles[index].rawValue, "\(index)"] + planArguments + [path]
     return Crew(
-      child: try ChildProcess(TestExecutable.own, arguments, environment: environment))
+      child: try ChildProcess(PeerExecutable.path, arguments, environment: environment))
   }
 
   private func finalOutput(
@@ -194,7 +194,7 @@ struct StormRound {
 
   private func audit(_ path: String, _ totals: inout StressTotals) throws -> [String] {
     let outcome = try ChildProcess.run(
-      TestExecutable.own, ["stress", "audit"] + planArguments + [path],
+      PeerExecutable.path, ["stress", "audit"] + planArguments + [path],
       deadline: .seconds(120))
     var found: [String] = []
     for line in outcome.lines where line != "ready" {
