@@ -228,6 +228,11 @@ let package = Package(
   swiftLanguageModes: [.v6]
 )
 
+// `scripts/test --target`: the others are not compiled.
+if let names = Context.environment["LARDER_TEST_TARGETS"]?.split(separator: " ") {
+  package.targets.removeAll { $0.type == .test && !names.contains(Substring($0.name)) }
+}
+
 for target in package.targets where target.type != .system {
   target.swiftSettings =
     (target.swiftSettings ?? []) + [
