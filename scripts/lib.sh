@@ -39,24 +39,46 @@ test_build() {
 }
 
 # chains SELECTION...: prints the rows of scripts/test-chains that SELECTION names. It is a number K for the rows
-# of part K and of all parts, `name:NAME`, `path:PATH` for those whose directories contain the file PATH of the
-# package, or `all`.
+# of part K and of all parts, `name:NAME`, `path:PATH` for those that a change of the file PATH of the package can
+# break, or `all`. These are the chains of a directory that contains the file, those that test a promise which the file
+# keeps (Tests/PROMISES.md), and those of its tests; a file of a test target without a test belongs to all of them.
 chains() {
+  local root
+  root=$(larder_root)
   printf '%s\n' "$@" | awk '
+    # Whether a change of the file selects the chain of the row in `cell`.
+    function breaks(file,   i, count, path, target, module, isShared) {
+      if ((file, cell[1]) in keeps) return 1
+      count = split(cell[5], path, " ")
+      for (i = 1; i <= count; i++) if (index(file, path[i]) == 1) return 1
+      target = file
+      if (!sub(/^Tests\//, "", target)) return 0
+      module = target
+      sub(/\/.*/, "/", module)
+      isShared = module != target && target !~ /Tests[.]swift$/
+      count = split(cell[4], path, " ")
+      for (i = 1; i <= count; i++)
+        if (path[i] == target || path[i] == module || (isShared && index(path[i], module) == 1)) return 1
+      return 0
+    }
     FILENAME == "-" { wanted[++count] = $0; next }
+    FILENAME ~ /[.]md$/ {
+      if (!/^\|/ || split($0, cell, / *\| */) != 6) next
+      gsub(/`/, "", cell[3])
+      tiers = split(cell[5], tier, /, */)
+      for (i = 1; i <= tiers; i++) keeps[cell[3], tier[i]] = 1
+      next
+    }
     /^ *(#|$)/ { next }
     {
       split($0, cell, / *\| */)
       for (i = 1; i <= count; i++) {
         isWanted = wanted[i] == "all" || wanted[i] == cell[2] || wanted[i] == "name:" cell[1] \
           || (cell[2] == "*" && wanted[i] ~ /^[0-9]+$/)
-        if (wanted[i] ~ /^path:/) {
-          places = split(cell[5], place, " ")
-          for (j = 1; j <= places; j++) if (index(wanted[i], "path:" place[j]) == 1) isWanted = 1
-        }
+        if (wanted[i] ~ /^path:/ && breaks(substr(wanted[i], 6))) isWanted = 1
         if (isWanted) { print; next }
       }
-    }' - "$(larder_root)/scripts/test-chains"
+    }' - "$root/Tests/PROMISES.md" "$root/scripts/test-chains"
 }
 
 # swift build, which compiles what has changed. SwiftPM passes the traits of a package to the compiler in the
@@ -66,7 +88,7 @@ chains() {
 swift() {
   local word command=${1:-}
   case "$command" in
-    build | run) shift ;;
+    build | run | test) shift ;;
     *)
       command swift "$@"
       return
@@ -78,7 +100,12 @@ swift() {
       break
     fi
   done
-  SWIFT_DETERMINISTIC_HASHING=1 command swift "$command" "$@"
+  # Tests would inherit the variable: what they compile has been built before, or has no traits.
+  if [ "$command" = test ]; then
+    command swift test "$@"
+  else
+    SWIFT_DETERMINISTIC_HASHING=1 command swift "$command" "$@"
+  fi
 }
 
 # build_client PRODUCT: builds a program of scripts/external-client optimised, in .build-client, and prints its path.
@@ -128,11 +155,13 @@ with_limit() {
   shift
   "$@" &
   command=$!
+  # It ends with the command or a second later, and holds none of the caller's files open, on which a pipe would wait.
   (
-    trap 'kill "$waiting" 2>/dev/null; exit 0' TERM
-    sleep $((minutes * 60)) &
-    waiting=$!
-    wait "$waiting"
+    end=$((SECONDS + minutes * 60))
+    while [ "$SECONDS" -lt "$end" ]; do
+      kill -0 "$command" || exit 0
+      sleep 1
+    done </dev/null >/dev/null 2>&1
     say "== $* has not ended within $minutes minutes."
     # shellcheck disable=SC2046 # the identifiers are words
     print_threads $(descendants "$command")
