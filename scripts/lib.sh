@@ -171,10 +171,11 @@ with_limit() {
   watch=$!
   # A command in the background ignores the signal of the terminal.
   # shellcheck disable=SC2046,SC2064 # words; the identifiers are known now
-  trap "kill $watch; kill -9 $command \$(descendants $command) 2>/dev/null; exit 130" INT TERM
+  trap "kill -9 $watch $command \$(descendants $command) 2>/dev/null; exit 130" INT TERM
   wait "$command" || status=$?
   trap - INT TERM
-  kill "$watch" 2>/dev/null || true
+  # Not a signal with a trap: a process that has only begun has those of the caller.
+  kill -9 "$watch" 2>/dev/null || true
   wait "$watch" 2>/dev/null || true
   return "$status"
 }
