@@ -67,6 +67,14 @@ default:
     expect(recipes["soup \(number)"]?.minutes == number, "what a killed child acknowledged")
   }
 
+  // This build has no fault points: a plan that could never come true is an error.
+  do {
+    _ = try FaultPlan([.kill(at: .begin)]).environment
+    expect(false, "an error of a fault that cannot occur")
+  } catch {
+    expect("\(error)".contains("FaultInjection"), "the remedy, not \(error)")
+  }
+
   let bytes = PersistentCache<String, [UInt8]>(storage: store, namespace: "laws")
   let laws = StorageLaws(
     get: { try bytes.value(forKey: $0) }, set: { try bytes.setValue($1, forKey: $0) },
