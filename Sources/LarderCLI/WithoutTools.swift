@@ -3,18 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if !Tools
-#if canImport(Darwin)
-internal import Darwin
-#else
-internal import Glibc
-#endif
+internal import Foundation
 
 /// The tool in a build without the trait Tools, which has the argument parser.
 @main
 enum WithoutTools {
   static func main() {
-    fputs(
-      "larder was built without its commands. Build it with: swift build --traits Tools\n", stderr)
+    let text = "larder was built without its commands. Build it with: swift build --traits Tools\n"
+    try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
     exit(69)
   }
 }
