@@ -41,13 +41,15 @@ test_build() {
 # chains SELECTION...: prints the rows of scripts/test-chains that SELECTION names. It is a number K for the rows
 # of part K and of all parts, `name:NAME`, `path:PATH` for those that a change of the file PATH of the package can
 # break, or `all`. These are the chains of a directory that contains the file, those that test a promise which the file
-# keeps (Tests/PROMISES.md), and those of its tests; a file of a test target without a test belongs to all of them.
+# keeps (Tests/PROMISES.md), and those of its tests; a file of a test target without a test belongs to all of them. An
+# article breaks none.
 chains() {
   local root
   root=$(larder_root)
   printf '%s\n' "$@" | awk '
     # Whether a change of the file selects the chain of the row in `cell`.
     function breaks(file,   i, count, path, target, module, isShared) {
+      if (file ~ /[.]md$/) return 0
       if ((file, cell[1]) in keeps) return 1
       count = split(cell[5], path, " ")
       for (i = 1; i <= count; i++) if (index(file, path[i]) == 1) return 1
