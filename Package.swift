@@ -193,7 +193,12 @@ let package = Package(
     tests("LarderCodingTests", "LarderCoding"),
     tests("LarderEngineTests", "Larder", "LarderCoding", "LarderEngine", "LarderSystem"),
     tests("LarderCacheTests", "Larder", "LarderEngine"),
-    tests("LarderSchemaTests", "LarderSchema", "LarderObjects", "LarderEngine"),
+    // Stored types in a module whose default isolation is the main actor, for the tests of the macros.
+    .target(
+      name: "LarderMainActorTypes", dependencies: ["LarderSchema"], path: "Tests/MainActorTypes",
+      swiftSettings: [.defaultIsolation(MainActor.self)]),
+    tests(
+      "LarderSchemaTests", "LarderSchema", "LarderObjects", "LarderEngine", "LarderMainActorTypes"),
     tests("LarderObjectsTests", "LarderObjects", "LarderEngine"),
     tests(
       "LarderStorageTests", "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderPeer"

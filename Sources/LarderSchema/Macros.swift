@@ -45,7 +45,7 @@ public macro Storable() =
 /// ```
 ///
 /// The macro generates the `Codable` conformance, so the stored form is known. An enumeration with
-/// raw values is stored as its raw value, and conditions on it read the stored field.
+/// raw values is stored as its raw value; conditions on it read the stored field, and `@Indexed` applies to it.
 @attached(
   extension, conformances: StorableValue, StorableRawValue,
   names: named(init(from:)), named(encode(to:)), named(CodingKeys))

@@ -14,6 +14,9 @@ import SwiftSyntaxMacros
 // everything is in an extension, so that it keeps its memberwise initialiser; a class needs
 // `init(from:)` in its body. A second implementation, in the body or in an extension, is an error.
 //
+// The code is declared `nonisolated` and names `Swift.Decoder`, so that it compiles in a module whose default
+// isolation is the main actor, and in a program whose own types are named `Decoder` or `String`.
+//
 // Fields are written in the order in which CBOR stores them (RFC 8949, 4.2.1): shorter names
 // first, names of one length in byte order. So the encoder need not sort them. They are read in the
 // same order, so that the decoder need not search them.
@@ -42,7 +45,7 @@ struct StorableMacro {
           + "@StorableValue.")
       return nil
     }
-    let list = StoredPropertyList(declaration.memberBlock, context)
+    let list = StoredPropertyList(declaration.memberBlock, forObject: true, context)
     var isValid = list.isValid
     if let type = declaration.as(ClassDeclSyntax.self),
       !type.modifiers.contains(where: {
@@ -61,9 +64,7 @@ struct StorableMacro {
             keyword.with(\.tokenKind, .identifier("final class")))
         ))
     }
-    if !list.properties.contains(where: { $0.plainName == "id" }),
-      !declaration.memberBlock.declaresComputed("id")
-    {
+    if !list.declaresID, !declaration.memberBlock.declaresComputed("id") {
       isValid = false
       context?.report(
         "id", at: attribute,
@@ -83,7 +84,7 @@ extension StorableMacro: MemberMacro {
   ) throws -> [DeclSyntax] {
     // The extension reports the errors.
     guard let type = read(declaration, node, nil), type.isClass else { return [] }
-    return [GeneratedCode(type.properties, type.access).decodingInitializer]
+    return [GeneratedCode(type.properties, "nonisolated " + type.access).decodingInitializer]
   }
 }
 
@@ -109,7 +110,7 @@ extension StorableMacro: ExtensionMacro {
     return [
       try ExtensionDeclSyntax(
         """
-        extension \(type.trimmed)\(raw: clause) {
+        nonisolated extension \(type.trimmed)\(raw: clause) {
         \(raw: members.map(\.description).joined(separator: "\n\n"))
         }
         """)
@@ -131,7 +132,7 @@ struct GeneratedCode {
   var codingKeys: DeclSyntax {
     let cases = properties.map { "case \($0.identifier.text) = \(quoted($0.storedName))" }
     return """
-      private enum CodingKeys: String, CodingKey {
+      nonisolated private enum CodingKeys: Swift.String, Swift.CodingKey {
       \(raw: cases.joined(separator: "\n"))
       }
       """
@@ -144,7 +145,7 @@ struct GeneratedCode {
         "self.\(property.variableName) = try fields.value(.\(property.identifier.text)\(fallback))"
     }
     return """
-      \(raw: access)init(from decoder: any Decoder) throws {
+      \(raw: access)init(from decoder: any Swift.Decoder) throws {
       let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
       \(raw: lines.joined(separator: "\n"))
       }
@@ -158,7 +159,7 @@ struct GeneratedCode {
         "try fields.set(.\(property.identifier.text), self.\(property.variableName)\(keepsNil))"
     }
     return """
-      \(raw: access)func encode(to encoder: any Encoder) throws {
+      \(raw: access)func encode(to encoder: any Swift.Encoder) throws {
       var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
       \(raw: lines.joined(separator: "\n"))
       }

@@ -19,6 +19,17 @@ struct StorableValueMacro: ExtensionMacro {
     in context: some MacroExpansionContext
   ) throws -> [ExtensionDeclSyntax] {
     if let enumeration = declaration.as(EnumDeclSyntax.self) {
+      if let raw = enumeration.inheritanceClause?.inheritedTypes.first?.type,
+        raw.trimmedDescription == "Character"
+      {
+        context.report(
+          "raw", at: raw, "A Character cannot be stored. Use String as the type of the raw values.",
+          fix: (
+            "Use String", old: Syntax(raw),
+            new: Syntax(TypeSyntax("String").with(\.trailingTrivia, raw.trailingTrivia))
+          ))
+        return []
+      }
       return [try expansion(of: enumeration, type)]
     }
     guard declaration.is(StructDeclSyntax.self) else {
@@ -28,7 +39,7 @@ struct StorableValueMacro: ExtensionMacro {
           + "@Storable.")
       return []
     }
-    let list = StoredPropertyList(declaration.memberBlock, context)
+    let list = StoredPropertyList(declaration.memberBlock, forObject: false, context)
     let indexed = list.properties.filter { $0.isIndexed || $0.isUnique }
     for property in indexed {
       context.report(
@@ -42,7 +53,7 @@ struct StorableValueMacro: ExtensionMacro {
     return [
       try ExtensionDeclSyntax(
         """
-        extension \(type.trimmed): LarderObjects.StorableValue {
+        nonisolated extension \(type.trimmed): LarderObjects.StorableValue {
         \(raw: members.map(\.description).joined(separator: "\n\n"))
         }
         """)
@@ -53,17 +64,18 @@ struct StorableValueMacro: ExtensionMacro {
     of declaration: EnumDeclSyntax, _ type: some TypeSyntaxProtocol
   ) throws -> ExtensionDeclSyntax {
     guard declaration.hasRawValues else {
-      return try ExtensionDeclSyntax("extension \(type.trimmed): LarderObjects.StorableValue {}")
+      return try ExtensionDeclSyntax(
+        "nonisolated extension \(type.trimmed): LarderObjects.StorableValue {}")
     }
     let access = declaration.modifiers.accessPrefix
     return try ExtensionDeclSyntax(
       """
-      extension \(type.trimmed): LarderObjects.StorableValue, LarderObjects.StorableRawValue {
-      \(raw: access)init(from decoder: any Decoder) throws {
+      nonisolated extension \(type.trimmed): LarderObjects.StorableValue, LarderObjects.StorableRawValue {
+      \(raw: access)init(from decoder: any Swift.Decoder) throws {
       self = try LarderObjects.StoredFields.rawValue(Self.self, from: decoder)
       }
 
-      \(raw: access)func encode(to encoder: any Encoder) throws {
+      \(raw: access)func encode(to encoder: any Swift.Encoder) throws {
       try LarderObjects.StoredFields.encode(rawValueOf: self, to: encoder)
       }
       }
@@ -77,10 +89,11 @@ extension EnumDeclSyntax {
   fileprivate var hasRawValues: Bool {
     let rawTypes: Set<String> = [
       "String", "Int", "Int8", "Int16", "Int32", "Int64", "UInt", "UInt8", "UInt16", "UInt32",
-      "UInt64", "Double", "Float", "Character",
+      "UInt64", "Double", "Float",
     ]
     guard let first = inheritanceClause?.inheritedTypes.first else { return false }
-    return rawTypes.contains(first.type.trimmedDescription)
+    let name = first.type.trimmedDescription
+    return rawTypes.contains(name.hasPrefix("Swift.") ? String(name.dropFirst(6)) : name)
   }
 }
 #endif

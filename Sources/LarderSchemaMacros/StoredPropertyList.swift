@@ -66,13 +66,22 @@ extension ExprSyntax {
 struct StoredPropertyList {
   private(set) var properties: [StoredPropertyDeclaration] = []
   private(set) var isValid = true
+  /// Whether a property `id` is declared, stored or not.
+  private(set) var declaresID = false
+
+  /// Whether the type is that of an object, which is found by its `id`.
+  private let forObject: Bool
 
   /// Reads the members of a type.
   ///
   /// - Parameters:
   ///   - members: The members of the declaration.
+  ///   - forObject: Whether the type is that of an object, with an `id`, or of a value in one.
   ///   - context: Receives the errors, or `nil` to report none.
-  init(_ members: MemberBlockSyntax, _ context: (any MacroExpansionContext)?) {
+  init(
+    _ members: MemberBlockSyntax, forObject: Bool, _ context: (any MacroExpansionContext)?
+  ) {
+    self.forObject = forObject
     for member in members.members {
       guard let variable = member.decl.as(VariableDeclSyntax.self) else {
         requireGenerated(member.decl, context)
@@ -111,7 +120,8 @@ struct StoredPropertyList {
     fail(
       context, "generated", at: member,
       "The macro generates \(name), so that the stored form is known. Delete this declaration; "
-        + "or delete the macro, and conform to Storable with it.")
+        + "or delete the macro, and conform to \(forObject ? "Storable" : "Codable & Sendable") with it."
+    )
   }
 
   /// Reports a stored property inside `#if`: the macro sees it, whatever the condition is.
@@ -143,8 +153,10 @@ struct StoredPropertyList {
           "A tuple of properties cannot be stored. Declare each property by itself.")
         continue
       }
+      let isID = pattern.identifier.text.trimmingBackticks == "id"
+      declaresID = declaresID || isID
       if attributes.isTransient {
-        requireTransient(binding, attributes, variable, context)
+        requireTransient(binding, attributes, variable, isID: isID, context)
         continue
       }
       guard isStorable(variable, binding, pattern, context) else { continue }
@@ -172,8 +184,14 @@ struct StoredPropertyList {
 
   private mutating func requireTransient(
     _ binding: PatternBindingSyntax, _ attributes: PropertyAttributes,
-    _ variable: VariableDeclSyntax, _ context: (any MacroExpansionContext)?
+    _ variable: VariableDeclSyntax, isID: Bool, _ context: (any MacroExpansionContext)?
   ) {
+    if isID, forObject {
+      fail(
+        context, "transient-id", at: variable,
+        "An object is stored under its id, so @Transient does not apply. Delete @Transient.")
+      return
+    }
     if let mark = attributes.marks.first(where: { $0 != "Transient" }) {
       fail(
         context, "transient-mark", at: variable,
@@ -214,6 +232,13 @@ struct StoredPropertyList {
       return false
     }
     let isConstant = variable.bindingSpecifier.tokenKind == .keyword(.let)
+    if isConstant, forObject, pattern.identifier.text == "id", binding.initializer != nil {
+      fail(
+        context, "constant-id", at: variable,
+        "The constant id has a value already, so all objects would have the same id. Declare its type "
+          + "only, for example let id: String.")
+      return false
+    }
     if isConstant, binding.initializer != nil {
       let specifier = variable.bindingSpecifier
       fail(

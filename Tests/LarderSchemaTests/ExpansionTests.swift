@@ -59,8 +59,8 @@ import Testing
       """,
       [
         """
-        extension Car: LarderObjects.Storable, LarderObjects.DeclaresSchema {
-            private enum CodingKeys: String, CodingKey {
+        nonisolated extension Car: LarderObjects.Storable, LarderObjects.DeclaresSchema {
+            nonisolated private enum CodingKeys: Swift.String, Swift.CodingKey {
                 case id = "id"
                 case model = "model"
                 case price = "price"
@@ -68,7 +68,7 @@ import Testing
                 case made = "made"
             }
 
-            public init(from decoder: any Decoder) throws {
+            public init(from decoder: any Swift.Decoder) throws {
                 let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
                 self.id = try fields.value(.id)
                 self.plate = try fields.value(.plate)
@@ -77,7 +77,7 @@ import Testing
                 self.price = try fields.value(.price)
             }
 
-            public func encode(to encoder: any Encoder) throws {
+            public func encode(to encoder: any Swift.Encoder) throws {
                 var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
                 try fields.set(.id, self.id)
                 try fields.set(.plate, self.plate)
@@ -111,18 +111,18 @@ import Testing
       """,
       [
         """
-        init(from decoder: any Decoder) throws {
+        nonisolated init(from decoder: any Swift.Decoder) throws {
             let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
             self.id = try fields.value(.id)
         }
         """,
         """
-        extension Note: LarderObjects.Storable, LarderObjects.DeclaresSchema {
-            private enum CodingKeys: String, CodingKey {
+        nonisolated extension Note: LarderObjects.Storable, LarderObjects.DeclaresSchema {
+            nonisolated private enum CodingKeys: Swift.String, Swift.CodingKey {
                 case id = "id"
             }
 
-            func encode(to encoder: any Encoder) throws {
+            func encode(to encoder: any Swift.Encoder) throws {
                 var fields = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
                 try fields.set(.id, self.id)
             }
@@ -146,12 +146,12 @@ import Testing
       """,
       [
         """
-        extension Fuel: LarderObjects.StorableValue, LarderObjects.StorableRawValue {
-            init(from decoder: any Decoder) throws {
+        nonisolated extension Fuel: LarderObjects.StorableValue, LarderObjects.StorableRawValue {
+            init(from decoder: any Swift.Decoder) throws {
                 self = try LarderObjects.StoredFields.rawValue(Self.self, from: decoder)
             }
 
-            func encode(to encoder: any Encoder) throws {
+            func encode(to encoder: any Swift.Encoder) throws {
                 try LarderObjects.StoredFields.encode(rawValueOf: self, to: encoder)
             }
         }
@@ -177,6 +177,10 @@ import Testing
         "@Storable class Car { let id: Int }", 11,
         "A class with @Storable must be final, because a subclass would be stored without its own "
           + "properties.", fix: "Make it final: class becomes final class"),
+      Refusal(
+        "@StorableValue enum Grade: Character { case a }", 28,
+        "A Character cannot be stored. Use String as the type of the raw values.",
+        fix: "Use String: Character becomes String"),
     ])
   }
 
@@ -208,6 +212,110 @@ import Testing
         "A computed property is not stored. Index it in static let indexes, with a name in "
           + "computedProperties."),
     ])
+  }
+
+  @Test func `An id that cannot be stored is refused once, with what to do`() throws {
+    let constant =
+      "The constant id has a value already, so all objects would have the same id. Declare its type "
+      + "only, for example let id: String."
+    try refuse([
+      Refusal("@Storable struct Car { let id = \"\" }", 24, constant),
+      Refusal("@Storable struct Car { let id: String = \"\"; var year: Int }", 24, constant),
+      Refusal(
+        "@Storable struct Car { @Transient var id = 3 }", 24,
+        "An object is stored under its id, so @Transient does not apply. Delete @Transient."),
+    ])
+  }
+
+  /// The messages of all errors, without their places.
+  private func messages(_ source: String) throws -> Set<String> {
+    Set(
+      try MacroCompiler(source).allErrors.map { error in
+        error.split(separator: " ", maxSplits: 1).last.map(String.init) ?? error
+      })
+  }
+
+  @Test func `An index over a value without a key names what has one`() throws {
+    let source = """
+      @StorableValue struct Engine { var power: Int }
+      @Storable struct Car { let id: String; @Indexed var engine: Engine }
+      """
+    #expect(
+      try messages(source) == [
+        "'init(_:_:unique:)' is unavailable: An index needs numbers, texts, dates or raw values, or a "
+          + "path to one: \\.engine.power."
+      ])
+    #expect(
+      try messages(
+        """
+        @StorableValue enum Fuel: String { case petrol }
+        @Storable struct Car { let id: String; @Indexed var fuel: Fuel; @Unique var old: Fuel? }
+        """) == [])
+  }
+
+  @Test func `A property that is not Codable is an error that names both remedies`() throws {
+    let text =
+      "is unavailable: A stored property must be Codable and Sendable: use @StorableValue or @Transient."
+    #expect(
+      try messages(
+        """
+        struct Engine { var power: Int }
+        @Storable struct Car {
+          let id: String
+          var engine: Engine
+          var parts: [Engine]
+          var spare = Engine(power: 1)
+        }
+        @StorableValue struct Wheel { var engine: Engine }
+        """) == [
+          "'value' \(text)", "'value(_:default:)' \(text)", "'set(_:_:keepsNil:)' \(text)",
+          "'field' \(text)", "'computed' \(text)",
+        ])
+  }
+
+  @Test func `A comparison with a value of another type is an error that contains the remedy`()
+    throws
+  {
+    let source = """
+      @Storable struct Car {
+        let id: String
+        var year: Int
+        var price: Double
+        var name: String?
+        var sold: Int?
+      }
+      func use(_ cars: Query<Car>, _ int: Int, _ other: Int?) {
+        _ = cars.where { $0.year == "2020" }
+        _ = cars.where { $0.price > int }
+        _ = cars.where { $0.name != 3 }
+        _ = cars.where { $0.year < other }
+        _ = cars.where { $0.price <= $0.year }
+        _ = cars.where { $0.year == 2020 && $0.price > 3 || $0.sold == other && $0.sold >= int }
+      }
+      """
+    let text = "is unavailable: The types differ: convert the value to the type of the property."
+    #expect(
+      try messages(source) == [
+        "'==' \(text)", "'>' \(text)", "'!=' \(text)", "'<' \(text)", "'<=' \(text)",
+      ])
+  }
+
+  @Test func `Types named like those of the standard library do not disturb the generated code`()
+    throws
+  {
+    let output = try MacroCompiler(
+      """
+      struct Decoder {}
+      protocol Encoder {}
+      enum CodingKey {}
+      struct Index {}
+      @StorableValue enum Fuel: Swift.String { case petrol }
+      @StorableValue struct Engine { var power = 1 }
+      @Storable struct Car { let id: Swift.String; @Indexed var year: Int; var engine = Engine() }
+      @Storable final class Note { let id: Int }
+      struct String {}
+      """)
+    #expect(output.allErrors == [])
   }
 
   @Test func `A stored property inside a condition is refused`() throws {

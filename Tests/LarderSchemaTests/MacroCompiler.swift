@@ -12,11 +12,13 @@ struct MacroCompiler {
   private(set) var expansions: [String] = []
   /// The errors and warnings of macros as "line:column: message", each followed by its fix as "name: old becomes new".
   private(set) var errors: [String] = []
-  /// All errors and warnings, without fixes.
+  /// All errors and warnings, without fixes; those in generated code as "expansion: message".
   private(set) var allErrors: [String] = []
 
   /// Compiles a source, whose first line is 1.
-  init(_ source: String) throws {
+  ///
+  /// - Parameter options: Further options of the compiler.
+  init(_ source: String, options: [String] = []) throws {
     let plugin = try TestExecutable("LarderSchemaMacros-tool").path
     let build = plugin.split(separator: "/").dropLast().reduce("") { $0 + "/" + $1 }
     let root = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
@@ -31,12 +33,14 @@ struct MacroCompiler {
         "-I", build + "/Modules", "-load-plugin-executable", plugin + "#LarderSchemaMacros",
         "-Xcc", "-fmodule-map-file=\(root)/Modules/CLarderLMDB/module.modulemap",
         // Of all tests: the first one fills it.
-        "-module-cache-path", build + "/ModuleCache", file,
-      ], deadline: .seconds(600))
+        "-module-cache-path", build + "/ModuleCache",
+      ] + options + [file], deadline: .seconds(600))
     let lines = (outcome.output + "\n" + outcome.standardError)
       .split(separator: "\n", omittingEmptySubsequences: false)
     readExpansions(lines)
     readErrors(lines)
+    // An error without a place in the source, as that of a module that is not found.
+    if !outcome.status.isSuccess, allErrors.isEmpty { allErrors = [outcome.standardError] }
   }
 
   /// A buffer is its name, a rule, the code, and a rule.
@@ -53,6 +57,11 @@ struct MacroCompiler {
   private mutating func readErrors(_ lines: [Substring]) {
     var isOfMacro = false
     for (index, line) in lines.enumerated() {
+      if let match = line.wholeMatch(of: /.*@__swiftmacro_[^:]*:\d+:\d+: (error|warning): (.*)/) {
+        isOfMacro = false
+        allErrors.append("expansion: \(match.output.2)")
+        continue
+      }
       guard
         let match = line.wholeMatch(
           of: /.*Source\.swift:(\d+):(\d+): (error|note|warning): (.*?)( \(from macro .*\))?/)

@@ -146,6 +146,18 @@ public struct Index<Object: Storable>: Sendable {
     self.texts = texts
   }
 
+  /// Not available: values of the property have no key. Index a property of the value.
+  @available(
+    *, unavailable,
+    message:
+      "An index needs numbers, texts, dates or raw values, or a path to one: \\.engine.power."
+  )
+  @_disfavoredOverload
+  public init<Value>(_ name: String, _ path: Path<Object, Value>, unique: Bool = false) {
+    let shape = Self.shape(name, [AnyPath(path: path)], "\(Value.self)", unique: unique, nil)
+    self.init(shape, nil) { _ in [] }
+  }
+
   private init(
     _ shape: IndexShape, _ condition: ObjectPredicate<Object>?,
     _ makeKeys: @escaping @Sendable (Object) -> [[UInt8]]

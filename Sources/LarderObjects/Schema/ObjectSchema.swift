@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
+public import LarderCoding
 internal import LarderObjectEngine
 
 /// A stored type whose stored form is declared: the macro `@Storable` of the product `LarderSchema`
@@ -21,10 +21,10 @@ public protocol DeclaresSchema: Storable {
 /// conformance.
 public protocol StorableValue: Codable, Sendable {}
 
-/// An enumeration that is stored as its raw value: the macro `@StorableValue` generates the
-/// conformance.
-public protocol StorableRawValue: StorableValue, StoredScalar, RawRepresentable
-where RawValue: StoredScalar {}
+/// An enumeration that is stored as its raw value, and has the index key of its raw value: the macro
+/// `@StorableValue` generates the conformance.
+public protocol StorableRawValue: StorableValue, StoredScalar, IndexValue, RawRepresentable
+where RawValue: StoredScalar & IndexValue {}
 
 /// The declared fields of a stored type.
 ///
