@@ -94,6 +94,12 @@ public struct CodecError: Error, Sendable {
   }
 }
 
+/// The mark of `DecodingError.keyNotFound` of a type whose `init(from:)` is generated from its declaration, so that
+/// a default in the declaration applies to a missing field.
+package struct MissingDeclaredField: Error {
+  package init() {}
+}
+
 extension CodecError: CustomStringConvertible {
   /// The failure in one line.
   public var description: String {
@@ -125,6 +131,11 @@ extension CodecError {
       return decoding(
         .missingValue, context, typeName, "A \(wanted) is needed and there is none.",
         "Make the property optional, or remove the entry and store it again.")
+    case DecodingError.keyNotFound(let key, let context)
+    where context.underlyingError is MissingDeclaredField:
+      return decoding(
+        .missingValue, context, typeName, "The field \"\(key.stringValue)\" is missing.",
+        "Give the property a default in its declaration, or make it optional. Or remove the entry.")
     case DecodingError.keyNotFound(let key, let context):
       return decoding(
         .missingValue, context, typeName, "The field \"\(key.stringValue)\" is missing.",
@@ -158,7 +169,9 @@ extension CodecError {
     let detail = context.debugDescription.isEmpty ? "" : " \(context.debugDescription)"
     return CodecError(
       code, operation: .decode, typeName: typeName, codingPath: pathText(context.codingPath),
-      message: "\(found)\(detail) \(advice)", underlyingError: context.underlyingError)
+      message: "\(found)\(detail) \(advice)",
+      underlyingError: context.underlyingError is MissingDeclaredField
+        ? nil : context.underlyingError)
   }
 
   /// A coding path as a programmer would write it: `lines[3].price`.

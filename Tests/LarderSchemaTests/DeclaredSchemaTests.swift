@@ -82,6 +82,16 @@ import Foundation
   var content: Content
 }
 
+@Storable struct Thin {
+  let id: Int
+}
+
+@Storable struct Grown {
+  let id: Int
+  var weight: Int
+  var box: Box<Int>?
+}
+
 @Storable struct Owner {
   let id: Int
   @HasOne var car: OwnedCar?
@@ -121,6 +131,17 @@ import Foundation
     objects.close()
     let again = try ObjectStore(at: temporary.path, StoreOptions(durability: .cache))
     #expect(try again.objects(Car.self).fetch() == cars)
+  }
+
+  @Test func `The error of a missing field proposes a default in the declaration`() throws {
+    let codec = CBORCodec()
+    let bytes = try codec.encode(Thin(id: 1))
+    let error = #expect(throws: CodecError.self) { try codec.decode(Grown.self, from: bytes) }
+    #expect(error?.code == .missingValue && error?.underlyingError == nil)
+    #expect(
+      error?.message
+        == "The field \"weight\" is missing. Give the property a default in its declaration, or make "
+        + "it optional. Or remove the entry.")
   }
 
   @Test func `Conditions on declared fields decode no object and give what an array gives`()
