@@ -51,4 +51,13 @@ extension StorageOperation {
       do { return try await call(key) } catch StorageError.Code.noValue { return nil }
     }
   }
+  /// A write that calls back.
+  static func setting<Key: Sendable, Value: Sendable>(
+    _ set:
+      @escaping @Sendable (
+        Value, Key, @escaping @Sendable (Result<Void, any Error>) -> Void
+      ) -> Void
+  ) -> StorageOperation where Input == StorageWrite<Key, Value>, Output == Void {
+    .completing("set") { write, completion in set(write.value, write.key, completion) }
+  }
 }

@@ -72,10 +72,18 @@ struct UnreadableShape: Error, CustomStringConvertible {
   let description: String
 }
 
-private var binaryPropertyLists: PropertyListEncoder {
-  let encoder = PropertyListEncoder()
-  encoder.outputFormat = .binary
-  return encoder
+/// The form in which a storage writes property lists. Both forms are read.
+public enum PropertyListFormat: Sendable, Hashable {
+  /// Text in XML, larger, readable by people.
+  case xml
+  /// The binary form.
+  case binary
+
+  fileprivate var encoder: PropertyListEncoder {
+    let encoder = PropertyListEncoder()
+    encoder.outputFormat = self == .xml ? .xml : .binary
+    return encoder
+  }
 }
 
 extension StorageProtocol where Value == Data {
@@ -106,17 +114,19 @@ extension StorageProtocol where Value == Data {
     _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
     encoder: PropertyListEncoder? = nil
   ) -> Storage<Key, Other> {
-    coded(.plist(decoder, encoder ?? binaryPropertyLists))
+    coded(.plist(decoder, encoder ?? PropertyListFormat.binary.encoder))
   }
 
-  /// The storage with values that are property lists.
-  public func mapPlist() -> Storage<Key, DocumentValue> {
-    mapPlistObject()
+  /// The storage with values that are property lists. Both formats are read.
+  public func mapPlist(format: PropertyListFormat = .binary) -> Storage<Key, DocumentValue> {
+    mapPlistObject(encoder: format.encoder)
   }
 
-  /// The storage with the dictionaries of property lists.
-  public func mapPlistDictionary() -> Storage<Key, [String: DocumentValue]> {
-    mapPlistObject()
+  /// The storage with the dictionaries of property lists. Both formats are read.
+  public func mapPlistDictionary(
+    format: PropertyListFormat = .binary
+  ) -> Storage<Key, [String: DocumentValue]> {
+    mapPlistObject(encoder: format.encoder)
   }
 
   /// The storage with strings.
@@ -155,17 +165,20 @@ extension ReadOnlyStorageProtocol where Value == Data {
     _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
     encoder: PropertyListEncoder? = nil
   ) -> ReadOnlyStorage<Key, Other> {
-    coded(.plist(decoder, encoder ?? binaryPropertyLists))
+    coded(.plist(decoder, encoder ?? PropertyListFormat.binary.encoder))
   }
 
-  /// The storage with values that are property lists.
-  public func mapPlist() -> ReadOnlyStorage<Key, DocumentValue> {
-    mapPlistObject()
+  /// The storage with values that are property lists. Both formats are read, so `format` has no effect.
+  public func mapPlist(format: PropertyListFormat = .binary) -> ReadOnlyStorage<Key, DocumentValue>
+  {
+    mapPlistObject(encoder: format.encoder)
   }
 
-  /// The storage with the dictionaries of property lists.
-  public func mapPlistDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> {
-    mapPlistObject()
+  /// The storage with the dictionaries of property lists. Both formats are read, so `format` has no effect.
+  public func mapPlistDictionary(
+    format: PropertyListFormat = .binary
+  ) -> ReadOnlyStorage<Key, [String: DocumentValue]> {
+    mapPlistObject(encoder: format.encoder)
   }
 
   /// The storage with strings.
@@ -204,17 +217,20 @@ extension WriteOnlyStorageProtocol where Value == Data {
     _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
     encoder: PropertyListEncoder? = nil
   ) -> WriteOnlyStorage<Key, Other> {
-    coded(.plist(decoder, encoder ?? binaryPropertyLists))
+    coded(.plist(decoder, encoder ?? PropertyListFormat.binary.encoder))
   }
 
-  /// The storage with values that are property lists.
-  public func mapPlist() -> WriteOnlyStorage<Key, DocumentValue> {
-    mapPlistObject()
+  /// The storage with values that are property lists. Both formats are read.
+  public func mapPlist(format: PropertyListFormat = .binary) -> WriteOnlyStorage<Key, DocumentValue>
+  {
+    mapPlistObject(encoder: format.encoder)
   }
 
-  /// The storage with the dictionaries of property lists.
-  public func mapPlistDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> {
-    mapPlistObject()
+  /// The storage with the dictionaries of property lists. Both formats are read.
+  public func mapPlistDictionary(
+    format: PropertyListFormat = .binary
+  ) -> WriteOnlyStorage<Key, [String: DocumentValue]> {
+    mapPlistObject(encoder: format.encoder)
   }
 
   /// The storage with strings.

@@ -102,19 +102,13 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     self.init(
       storageName: storageName,
       operations: StorageOperations(
-        read: .retrieving(retrieve),
-        write: StorageOperation<(Value, Key), Void>.completing("set") { item, completion in
-          set(item.0, item.1, completion)
-        }.pullback { ($0.value, $0.key) }))
+        read: .retrieving(retrieve), write: .setting(set)))
   }
 
-  /// A storage whose reads and writes throw ``EmptyStorageError``.
+  /// A storage that never has a value: reading is a miss, for which `retrieve(forKey:)` throws
+  /// ``EmptyStorageError``, and writing throws that error. In a composition the other layers decide.
   public static func empty() -> Storage<Key, Value> {
-    Storage(
-      storageName: "empty",
-      operations: StorageOperations(
-        read: StorageOperation { _ in throw EmptyStorageError() },
-        write: StorageOperation { _ in throw EmptyStorageError() }))
+    Storage(storageName: "empty", operations: .empty)
   }
 
   @inlinable
@@ -185,9 +179,9 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
     self = storage.asReadOnlyStorage()
   }
 
-  /// A storage whose reads throw ``EmptyStorageError``.
+  /// A storage that never has a value; see ``Storage/empty()``.
   public static func empty() -> ReadOnlyStorage<Key, Value> {
-    ReadOnlyStorage("empty", StorageOperation { _ in throw EmptyStorageError() })
+    ReadOnlyStorage(storageName: "empty", operations: .empty.orderedIfNot(by: StripedLock()))
   }
 
   @inlinable
@@ -234,6 +228,21 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
     self.init(storageName, .asynchronous({ try await set($0.value, $0.key) }))
   }
 
+  /// A storage of a closure that calls back when it is done.
+  ///
+  /// The first call of a completion counts; a completion that is released without a call is
+  /// ``StorageError/Code/completionNotCalled``.
+  @preconcurrency
+  public init(
+    storageName: String,
+    set:
+      @escaping @Sendable (
+        Value, Key, @escaping @Sendable (Result<Void, any Error>) -> Void
+      ) -> Void
+  ) {
+    self.init(storageName, .setting(set))
+  }
+
   /// The storage without its type, and without its reading.
   public init(_ storage: some WritableStorageProtocol<Key, Value>) {
     self = storage.asWriteOnlyStorage()
@@ -241,7 +250,7 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
 
   /// A storage whose writes throw ``EmptyStorageError``.
   public static func empty() -> WriteOnlyStorage<Key, Value> {
-    WriteOnlyStorage("empty", StorageOperation { _ in throw EmptyStorageError() })
+    WriteOnlyStorage(storageName: "empty", operations: .empty.orderedIfNot(by: StripedLock()))
   }
 
   public func set(_ value: Value, forKey key: Key) async throws {

@@ -143,10 +143,22 @@ public struct ZippedResultError: Error, Sendable {
   public let left: (any Error)?
   /// The error of the right side, if it failed or has no value.
   public let right: (any Error)?
+
+  /// Creates an error, for custom storages of pairs.
+  public init(left: (any Error)?, right: (any Error)?) {
+    self.left = left
+    self.right = right
+  }
 }
 
 /// The error of a value that ``StorageProtocol/validate(_:)`` rejects; a stored value is unchanged.
-public struct ValueValidationError: Error, Sendable {}
+public struct ValueValidationError: Error, Sendable {
+  /// Creates an error, for custom storages that validate.
+  public init() {}
+}
 
-/// The error of a storage that `empty()` creates.
-public struct EmptyStorageError: Error, Sendable {}
+/// The error of a write to a storage that `empty()` creates, and of `retrieve(forKey:)` from it.
+public struct EmptyStorageError: Error, Sendable {
+  /// Creates an error, for custom storages without values.
+  public init() {}
+}

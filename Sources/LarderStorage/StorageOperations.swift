@@ -263,3 +263,17 @@ extension StorageOperations {
     }
   }
 }
+
+extension StorageOperations {
+  /// Those of a storage that never has a value. Removing succeeds, so an empty front follows any back.
+  static var empty: StorageOperations {
+    var result = StorageOperations(
+      read: StorageOperation { _ in nil },
+      write: StorageOperation { _ in throw EmptyStorageError() })
+    result.remove = StorageOperation { _ in }
+    result.removeAll = StorageOperation { _ in }
+    result.keys = StorageOperation { _ in [] }
+    result.missing = StorageOperation { _ in EmptyStorageError() }
+    return result
+  }
+}

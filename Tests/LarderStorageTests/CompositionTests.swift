@@ -143,15 +143,83 @@ struct CompositionTests {
     #expect(single.renaming(to: "x").makeSyncStorage().storageName == "x-sync")
   }
 
-  @Test func `An empty storage fails to read and to keep, with its own error`() async throws {
+  @Test func `An empty storage fails to retrieve and to keep, with its own error`() async throws {
     let empty = Storage<String, Int>.empty()
-    await #expect(throws: EmptyStorageError.self) { try await empty.value(forKey: "a") }
+    #expect(try await empty.value(forKey: "a") == nil)
+    #expect(try await empty.contains("a") == false)
     await #expect(throws: EmptyStorageError.self) { try await empty.retrieve(forKey: "a") }
+    #expect(throws: EmptyStorageError.self) {
+      try empty.makeSyncStorage().retrieve(forKey: "a")
+    }
     await #expect(throws: EmptyStorageError.self) { try await empty.set(1, forKey: "a") }
     await #expect(throws: EmptyStorageError.self) {
       try await ReadOnlyStorage<String, Int>.empty().retrieve(forKey: "a")
     }
+    await #expect(throws: EmptyStorageError.self) {
+      try await WriteOnlyStorage<String, Int>.empty().set(1, forKey: "a")
+    }
     #expect(try await empty.defaulting(to: 2).retrieve(forKey: "a") == 2)
+  }
+
+  @Test func `An empty storage in a composition leaves each read to the other layers`()
+    async throws
+  {
+    let full = MemoryStorage<String, Int>(storage: ["a": 1])
+    let empty = Storage<String, Int>.empty()
+    #expect(try await empty.combined(with: full).retrieve(forKey: "a") == 1)
+    #expect(try await empty.backed(by: full).retrieve(forKey: "a") == 1)
+    #expect(try await full.combined(with: empty).retrieve(forKey: "a") == 1)
+    #expect(try await full.combined(with: empty).value(forKey: "b") == nil)
+    let views = ReadOnlyStorage<String, Int>.empty().backed(by: full)
+    #expect(try await views.retrieve(forKey: "a") == 1)
+    #expect(try await empty.combined(with: full).keys() == ["a"])
+    // A write goes to the front first, which refuses it; an update is the back's.
+    await #expect(throws: EmptyStorageError.self) {
+      try await empty.combined(with: full).set(2, forKey: "a")
+    }
+    #expect(full.storage == ["a": 1])
+    #expect(try await empty.combined(with: full).update(forKey: "a") { $0 += 1 } == 2)
+    try await empty.combined(with: full).remove(forKey: "a")
+    #expect(full.storage == [:])
+  }
+
+  @Test func `A storage that can only be written is made of a closure that calls back`()
+    async throws
+  {
+    let memory = MemoryStorage<String, Int>()
+    let storage = WriteOnlyStorage<String, Int>(storageName: "calls") { value, key, completion in
+      if value < 0 { return completion(.failure(Broken())) }
+      memory.set(value, forKey: key, completion: completion)
+    }
+    try await storage.set(1, forKey: "a")
+    #expect(memory.storage == ["a": 1])
+    await #expect(throws: Broken()) { try await storage.set(-1, forKey: "a") }
+    try storage.makeSyncStorage().set(2, forKey: "a")
+    #expect(memory.storage == ["a": 2])
+    let silent = WriteOnlyStorage<String, Int>(storageName: "silent") { _, _, _ in }
+    do {
+      try await silent.set(1, forKey: "a")
+      Issue.record("It was set.")
+    } catch StorageError.Code.completionNotCalled {
+    }
+  }
+
+  @Test func `Property lists are written in the requested format, and read in both`()
+    async throws
+  {
+    let data = MemoryStorage<String, Data>()
+    try await data.mapPlist(format: .xml).set(["n": 1], forKey: "text")
+    try await data.mapPlist().set(["n": 1], forKey: "binary")
+    try await data.asWriteOnlyStorage().mapPlistDictionary(format: .xml)
+      .set(["n": 1], forKey: "write")
+    for (key, start) in [("text", "<?xml"), ("binary", "bplist"), ("write", "<?xml")] {
+      #expect(try await data.retrieve(forKey: key).starts(with: Data(start.utf8)))
+      #expect(try await data.mapPlist(format: .xml).retrieve(forKey: key) == ["n": 1])
+      #expect(
+        try await data.asReadOnlyStorage().mapPlist(format: .binary).retrieve(forKey: key)
+          == ["n": 1])
+      #expect(try await data.mapPlistDictionary().retrieve(forKey: key) == ["n": 1])
+    }
   }
 
   @Test func `Retrieving a pair with a missing side names that side`() async throws {
