@@ -121,6 +121,13 @@ public final class CacheManager<Archive: Archivable>: Sendable {
   /// - Parameter archive: The value; only its key is used.
   public func delete(_ archive: Archive) { delete(objectWithKey: archive.primaryKey) }
 
+  /// Deletes the values of several keys in one transaction. After an error none is deleted.
+  ///
+  /// - Parameter keys: The keys.
+  public func delete(allKeys keys: [String]) {
+    attempt(()) { _ = try throwing.delete(allKeys: keys) }
+  }
+
   /// Deletes all values.
   public func clear() { attempt(()) { try throwing.clear() } }
 
@@ -248,6 +255,16 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
   @discardableResult
   public func delete(objectWithKey key: String) throws -> Bool {
     try store.delete(Archived<Archive>.self, id: key)
+  }
+
+  /// Deletes the values of several keys in one transaction.
+  ///
+  /// - Parameter keys: The keys.
+  /// - Returns: The number of values that existed.
+  /// - Throws: `StoreError` if the commit fails. After an error none is deleted.
+  @discardableResult
+  public func delete(allKeys keys: [String]) throws -> Int {
+    try store.delete(Archived<Archive>.self, ids: keys)
   }
 
   /// Deletes all values.

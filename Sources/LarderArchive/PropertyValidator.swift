@@ -43,6 +43,13 @@ extension PropertyValidator {
   public static func isNil<Inner>() -> Self where Value == Inner? { Self { $0.isNil() } }
   /// Returns a validator that accepts every value but `nil`.
   public static func isNotNil<Inner>() -> Self where Value == Inner? { Self { $0.isNotNil() } }
+
+  /// Returns a validator that accepts no value: a property that is not optional is never `nil`.
+  @_disfavoredOverload
+  public static func isNil() -> Self { Self { _ in !ObjectPredicate<Archived<Archive>>.all } }
+  /// Returns a validator that accepts every value: a property that is not optional is never `nil`.
+  @_disfavoredOverload
+  public static func isNotNil() -> Self { Self { _ in .all } }
 }
 
 extension PropertyValidator where Value: Equatable {

@@ -10,6 +10,14 @@ public func isNil<Archive, Inner: Sendable>() -> PropertyValidator<Archive, Inne
 public func isNotNil<Archive, Inner: Sendable>() -> PropertyValidator<Archive, Inner?> {
   .isNotNil()
 }
+/// Returns a validator that accepts no value: a property that is not optional is never `nil`.
+@_disfavoredOverload
+public func isNil<Archive, Value: Sendable>() -> PropertyValidator<Archive, Value> { .isNil() }
+/// Returns a validator that accepts every value: a property that is not optional is never `nil`.
+@_disfavoredOverload
+public func isNotNil<Archive, Value: Sendable>() -> PropertyValidator<Archive, Value> {
+  .isNotNil()
+}
 
 /// Returns a validator that accepts values equal to the argument.
 public func equal<Archive, Value: Equatable>(

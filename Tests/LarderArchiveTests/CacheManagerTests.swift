@@ -55,6 +55,11 @@ import Testing
     let find = users.findWhere
     #expect(names(find.city(isNil())) == "B")
     #expect(names(find.city(isNotNil())) == "ACD")
+    // A property that is not optional is never nil.
+    #expect(names(find.name(isNotNil())) == "ABCD")
+    #expect(names(find.age(isNil())) == "")
+    #expect(names(find { $0.age(.isNotNil()).tags(.isNotNil()) }) == "ABCD")
+    #expect(names(find { $0.name(.isNil()) }) == "")
     #expect(names(find.name(contains(with: "d"))) == "AC")
     #expect(names(find.name(contains("an"))) == "D")
     #expect(names(find.tags(contains("a"))) == "AD")
@@ -80,6 +85,52 @@ import Testing
     #expect(throws: (any Error).self) { try find.name(.matches(regex: "(")).results() }
     let text = try users.throwing.objects.where(\.archive.age == 20).explain()
     #expect(text.hasPrefix("scan index \"age\""), "\(text)")
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `Each spelling of Vellum does what Vellum documents`() throws {
+    let directory = try TemporaryDirectory()
+    let factory = ArchivesFactory(path: directory.appending("cache"))
+    let archives = try factory.archives(
+      for: User.self, trySetMaxMemorySize: 10.kiloByte, trySetMaxDiskSize: 20.kiloByte)
+    let same: ArchiveManager<User> = try factory.archives(trySetMaxDiskSize: 1.megaByte)
+    #expect(archives === same && archives.maxSize == 20 << 10)
+    archives.record(people[0])
+    archives.insert(people[1], people[2], people[3])
+    #expect(archives.access(archiveWithKey: "Ada") == people[0])
+    #expect(archives.access(archiveWithKey: "Eve") == nil)
+    #expect(archives.accessAll() == people)
+    #expect(archives.accessAll(limitedBy: 3) == Array(people.prefix(3)))
+    func names(_ query: some ManagedQuery<User>) -> String {
+      query.getResults().map { String($0.name.prefix(1)) }.joined()
+    }
+    #expect(names(archives.sorted { by in by.age(.ascending).name(.descending) }) == "DBAC")
+    #expect(
+      names(
+        archives.findWhere { $0.name(.contains("a")).city(.isNotEqual(nil)) }
+          .sorted { by in by.age(.ascending) }.limitResults(by: 10)) == "DA")
+    let find = archives.findWhere
+    #expect(names(find { $0.age(.isEqual(20)) }) == "BD")
+    #expect(names(find { $0.tags(.contains(with: "a")) }) == "AD")
+    #expect(names(find { $0.tags(.contains("a", "b")) }) == "AD")
+    #expect(names(find { $0.tags(.contains("a", "b", "c")) }) == "D")
+    #expect(names(find { $0.tags(.countGreaterOrEqual(with: 2)) }) == "AD")
+    #expect(names(find { $0.tags(.countLessOrEqual(with: 1)) }) == "BC")
+    #expect(names(find { $0.city(.isNilOrEmpty()) }) == "B")
+    archives.update(User(name: "Bob", age: 20, city: ""))
+    #expect(names(find { $0.city(.isNilOrEmpty()) }) == "B")
+    archives.delete(archiveWithKey: "Ada")
+    archives.delete(people[1], people[2])
+    #expect(archives.accessAll() == [people[3]])
+    archives.insert(all: people)
+    archives.delete(keys: "Ada", "none")
+    archives.delete(allKeys: ["Bob"])
+    archives.delete(all: [people[2]])
+    #expect(archives.accessAll() == [people[3]])
+    archives.deleteAllInvalidateArchives(invalidateTimeInterval: 3600)
+    #expect(archives.accessAll() == [people[3]])
+    archives.deleteAll()
+    #expect(archives.accessAll() == [])
   }
 
   @Test(.timeLimit(.minutes(15)))
