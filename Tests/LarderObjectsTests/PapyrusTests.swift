@@ -52,6 +52,12 @@ private struct Surface {
     #expect(try await store.delete(store.object(id: "S", of: Auto.self)))
     #expect(try await store.delete(id: "S", of: Auto.self) == false)
     #expect(try await store.objects(type: Auto.self).fetch() == [])
+    try await store.save(objects: Self.autos)
+    let (first, second) = (
+      store.object(id: "S", of: Auto.self), store.object(id: "none", of: Auto.self)
+    )
+    #expect(try await store.delete(objects: [first, second]) == 1)
+    #expect(try await store.objects(type: Auto.self).execute().map(\.id) == ["3", "X"])
   }
 
   @Test func `The spellings of Papyrus block in synchronous code`() throws {
@@ -61,6 +67,10 @@ private struct Surface {
     #expect(try store.delete(objects: [Auto(id: "X", year: 0)]) == 1)
     #expect(try store.delete(store.object(id: "S", of: Auto.self)))
     #expect(try store.delete(id: "S", of: Auto.self) == false)
+    try store.save(objects: Self.autos)
+    let queries = ["3", "none", "X"].map { store.object(id: $0, of: Auto.self) }
+    #expect(try store.delete(objects: queries) == 2)
+    #expect(try store.objects(type: Auto.self).execute().map(\.id) == ["S"])
   }
 
   @Test func `An error is matched by its code in a pattern of catch`() async throws {

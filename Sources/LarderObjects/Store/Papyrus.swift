@@ -136,6 +136,27 @@ extension ObjectStore {
     try await delete(Object.self, id: query.id)
   }
 
+  /// Deletes the objects of several object queries in one transaction.
+  ///
+  /// - Parameter queries: The queries, each for one object.
+  /// - Returns: The number of objects that existed.
+  /// - Throws: The errors of `delete(_:ids:)`. After an error nothing is deleted.
+  @discardableResult
+  public func delete<Object: Storable>(objects queries: [ObjectQuery<Object>]) throws -> Int {
+    try delete(Object.self, ids: queries.map(\.id))
+  }
+
+  /// Deletes the objects of several object queries in one transaction without blocking a thread of
+  /// the cooperative pool.
+  ///
+  /// - Parameter queries: The queries, each for one object.
+  /// - Returns: The number of objects that existed.
+  /// - Throws: The errors of the synchronous overload.
+  @discardableResult
+  public func delete<Object: Storable>(objects queries: [ObjectQuery<Object>]) async throws -> Int {
+    try await delete(Object.self, ids: queries.map(\.id))
+  }
+
   /// Stores objects and deletes the other objects that match a closure, in one transaction.
   ///
   /// - Parameters:
