@@ -16,6 +16,13 @@ func outside(_ product: String, _ package: String, _ trait: String) -> Target.De
   .product(name: product, package: package, condition: .when(traits: [trait]))
 }
 
+/// A product of OpenCombine, where the system has no Combine.
+func openCombine(_ product: String) -> Target.Dependency {
+  .product(
+    name: product, package: "OpenCombine",
+    condition: .when(platforms: [.linux, .android, .windows], traits: ["Combine"]))
+}
+
 let package = Package(
   name: "larder",
   platforms: [.macOS(.v15)],
@@ -127,9 +134,7 @@ let package = Package(
       name: "LarderCombine",
       dependencies: [
         "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding",
-        .product(
-          name: "OpenCombine", package: "OpenCombine",
-          condition: .when(platforms: [.linux, .android, .windows], traits: ["Combine"])),
+        openCombine("OpenCombine"), openCombine("OpenCombineDispatch"),
       ]),
 
     // The events and operations of a store, to a log, to metrics and to traces. A program builds those

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if Combine || canImport(Combine)
+import Dispatch
 import Larder
 import LarderCombine
 import LarderEngine
@@ -115,6 +116,23 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     #expect(await counts.next() == 1)
     subscription.cancel()
     try await observers(0)
+  }
+
+  @Test func `A queue of Dispatch is a scheduler: values arrive on it`() async throws {
+    let queue = DispatchQueue(label: "receiver")
+    let key = DispatchSpecificKey<String>()
+    queue.setSpecific(key: key, value: "receiver")
+    let seen = AsyncStream<String?>.makeStream()
+    let subscription = store.objects(Car.self).publisher().receive(on: queue).sink { _ in
+      seen.continuation.yield(DispatchQueue.getSpecific(key: key))
+    }
+    var places = seen.stream.makeAsyncIterator()
+    #expect(await places.next() == "receiver")
+    try await store.save(Car(id: "1", year: 1))
+    #expect(await places.next() == "receiver")
+    subscription.cancel()
+    // The main queue is one.
+    _ = store.objects(Car.self).publisher().receive(on: DispatchQueue.main)
   }
 
   @Test func `Changes are published, and combined without demand`() async throws {
