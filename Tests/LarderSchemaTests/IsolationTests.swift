@@ -25,7 +25,7 @@ import Testing
     let found = try await storeMainActorTypes(in: ObjectStore(temporary.store))
     #expect(
       found == [
-        "1", "2", "1", "t", "p", "7", #"paint(color: "red", layers: 2)"#, "red", "T",
+        "1", "2", "1", "t", "p", "7", "scan", #"paint(color: "red", layers: 2)"#, "red", "T",
       ])
     #expect(try temporary.store.verify() == [])
   }

@@ -23,7 +23,7 @@ public import LarderSchema
 @Storable struct Car: Equatable {
   let id: String
   @Indexed var year: Int
-  var hue = Hue.red
+  @Indexed var hue: Hue
   var formerHues: [Hue] = []
   var engine: Engine
   var cover = Cover.none
@@ -64,7 +64,7 @@ public func storeMainActorTypes(in store: ObjectStore) async throws -> [String] 
     Car(
       id: "1", year: 2020, hue: .blue, formerHues: [.red], engine: Engine(power: 3),
       cover: .paint(color: "red", layers: 2), plate: "P", maker: maker))
-  try await store.save(Car(id: "2", year: 2021, engine: Engine(power: 4)))
+  try await store.save(Car(id: "2", year: 2021, hue: .red, engine: Engine(power: 4)))
   try await store.save(Note(id: 7))
   try await store.save(Plain(id: "p", rank: 1))
   var found: [String] = []
@@ -74,6 +74,8 @@ public func storeMainActorTypes(in store: ObjectStore) async throws -> [String] 
   found += try await store.objects(Maker.self).where(\.label == "T, CH").fetch().map(\.id)
   found += try await store.objects(Plain.self).where { $0.rank == 1 }.fetch().map(\.id)
   found += try await store.objects(Note.self).fetch().map { "\($0.id)" }
+  let plan = try await store.objects(Car.self).where(\.hue == .blue).explain()
+  found.append(plan.hasPrefix("scan index \"hue\"") ? "scan" : plan)
   guard let car = try store.object(Car.self, id: "1") else { return found }
   return found + ["\(car.cover)", "\(car.engine.hue)", car.maker?.name ?? "none"]
 }
