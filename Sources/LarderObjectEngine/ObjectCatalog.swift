@@ -34,6 +34,9 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     /// The description of everything else that determines the keys. A different text means
     /// different keys.
     package var definition: String
+    /// The defaults of missing fields on which the keys rest, by the path of a property or the name
+    /// of a field; `nil` if the index was created without a declaration of the type.
+    package var defaults: [String: String]?
     /// The last sequence whose object is in the index, or `nil` if the index is complete.
     package var builtTo: UInt64?
     /// The revision of the encoding of its keys (`IndexKeyEncoder.revision`), or `nil` for the
@@ -47,22 +50,30 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     /// Whether objects are stored without their keys in this index; their notes name them
     /// (`UnindexedNotes.swift`).
     package var isBehind: Bool?
+    /// Whether two objects had one key of this unique index when its build ended. It contains all
+    /// keys, so saves are compared with them.
+    package var isViolated: Bool?
 
     package init(
       number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,
-      builtTo: UInt64?, keyRevision: UInt32? = IndexKeyEncoder.revision
+      defaults: [String: String]? = nil, builtTo: UInt64?,
+      keyRevision: UInt32? = IndexKeyEncoder.revision
     ) {
       self.number = number
       self.name = name
       self.fields = fields
       self.isUnique = isUnique
       self.definition = definition
+      self.defaults = defaults
       self.builtTo = builtTo
       self.keyRevision = keyRevision
     }
 
     /// Whether every object has its keys in this index.
-    package var isComplete: Bool { builtTo == nil && isBehind != true }
+    package var hasAllKeys: Bool { builtTo == nil && isBehind != true }
+
+    /// Whether every object has its keys in this index, each of which is one object's if it is unique.
+    package var isComplete: Bool { hasAllKeys && isViolated != true }
 
     /// Whether keys of the current encoding compare with the stored ones.
     package var hasKeysOfToday: Bool { keyRevision == IndexKeyEncoder.revision }
@@ -84,6 +95,17 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
       self.target = target
       self.onDelete = onDelete
       self.onTargetDelete = onTargetDelete
+    }
+  }
+
+  /// The place of a private type in a build of a program.
+  package struct Place: Codable, Sendable, Hashable {
+    package var image: UInt64
+    package var offset: UInt64
+
+    package init(image: UInt64, offset: UInt64) {
+      self.image = image
+      self.offset = offset
     }
   }
 
@@ -116,6 +138,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var movedTo: String?
   /// The layouts of the objects, if a program declared the fields of the type.
   package var layouts: ObjectLayouts?
+  /// The private types that declared this one under their default name, at most one of each build.
+  package var places: [Place]?
 
   package init(
     number: UInt32, name: String, version: UInt32, fingerprint: UInt64, indexes: [Index],

@@ -39,13 +39,12 @@ extension StoreTransaction {
   ///   - keys: The keys in `indexes`.
   ///   - indexes: The identifiers of the indexes.
   ///   - notes: The notes for these indexes, which the object loses.
-  ///   - unique: Those of them whose keys belong to one object at most.
   ///   - stored: The object, as it was read in this generation.
   ///   - type: The identifier of the type.
-  /// - Throws: ``UniqueKeyConflict`` and ``ObjectTooLarge``; nothing of the object is changed then.
+  /// - Throws: ``ObjectTooLarge``; nothing of the object is changed then.
   package mutating func setIndexKeys(
     _ keys: [ObjectIndexKey], in indexes: Set<UInt32>, settling notes: [ObjectIndexKey],
-    unique: [UInt32], of stored: StoredObject, type: UInt32
+    of stored: StoredObject, type: UInt32
   ) throws {
     guard case .found(let header, _, let old) = try old(type, stored.sequence),
       header.commitVersion == stored.commitVersion
@@ -53,7 +52,7 @@ extension StoreTransaction {
     let write = ObjectWrite(
       id: stored.id, bytes: stored.bytes, codec: stored.codec, version: stored.version,
       keys: old.filter { !indexes.contains($0.index) && !notes.contains($0) } + keys,
-      uniqueIndexes: unique)
+      uniqueIndexes: [])
     _ = try save(write, type: type, since: stored.created)
   }
 

@@ -44,6 +44,33 @@ extension StoreTransaction {
     return UniqueKeyConflict(index: key.index, key: key.bytes, holder: holder?.id ?? [], id: id)
   }
 
+  /// Returns the first key of a unique index that two objects have, or `nil` if there is none.
+  ///
+  /// - Complexity: O(*n*) in the keys of the index.
+  package mutating func firstDuplicate(in index: UInt32, type: UInt32) throws -> UniqueKeyConflict?
+  {
+    try putHeldEntries()
+    var last: (key: [UInt8], sequence: UInt64) = ([], 0)
+    var second: UInt64?
+    try withSnapshot { snapshot in
+      try ObjectReading.scanIndex(index, in: snapshot) { key, sequence in
+        if last.sequence != 0, key.equals(last.key) {
+          let key = ObjectIndexKey(index: index, bytes: last.key)
+          if !key.isEmpty { second = sequence }
+        } else {
+          last = (key.copied(), sequence)
+        }
+        return second == nil
+      }
+    }
+    guard let second else { return nil }
+    let other = withSnapshot {
+      try? ObjectReading.object(type: type, sequence: second, in: $0)
+    }
+    return conflict(
+      ObjectIndexKey(index: index, bytes: last.key), other?.id ?? [], heldBy: last.sequence, type)
+  }
+
   /// Returns a conflict of a save that deferred its conflicts, if no later change of the transaction
   /// has resolved it, or `nil` if there is none.
   package mutating func firstConflict() throws -> UniqueKeyConflict? {

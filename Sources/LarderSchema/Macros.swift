@@ -48,7 +48,7 @@ public macro Storable() =
 /// raw values is stored as its raw value; conditions on it read the stored field, and `@Indexed` applies to it.
 @attached(
   extension, conformances: StorableValue, StorableRawValue,
-  names: named(init(from:)), named(encode(to:)), named(CodingKeys))
+  names: named(init(from:)), named(encode(to:)), named(CodingKeys), named(storedFields))
 public macro StorableValue() =
   #externalMacro(module: "LarderSchemaMacros", type: "StorableValueMacro")
 

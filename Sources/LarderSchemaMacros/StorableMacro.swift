@@ -166,6 +166,24 @@ struct GeneratedCode {
       """
   }
 
+  /// The properties of a value inside objects.
+  var storedFields: DeclSyntax {
+    let fields = properties.map { property in
+      let fallback =
+        property.literal.map { ", default: \(quoted($0.description))" }
+        ?? (property.initializer == nil ? "" : ", isComputed: true")
+      return ".init(\(quoted(property.storedName)), \(quoted(property.plainName)), "
+        + "\\Self.\(property.identifier.text)\(fallback)),"
+    }
+    return """
+      \(raw: access)static var storedFields: [LarderObjects.StorableValueField] {
+      [
+      \(raw: fields.joined(separator: "\n"))
+      ]
+      }
+      """
+  }
+
   func schema(of type: String) -> DeclSyntax {
     let fields = properties.map { property in
       if property.isReference {

@@ -49,7 +49,9 @@ struct StorableValueMacro: ExtensionMacro {
     }
     guard list.isValid, indexed.isEmpty else { return [] }
     let code = GeneratedCode(list.properties, declaration.modifiers.accessPrefix)
-    let members = [code.codingKeys, code.decodingInitializer, code.encoding]
+    let members = [
+      code.codingKeys, code.decodingInitializer, code.encoding, code.storedFields,
+    ]
     return [
       try ExtensionDeclSyntax(
         """

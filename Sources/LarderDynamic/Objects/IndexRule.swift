@@ -87,7 +87,10 @@ package struct IndexRule: Sendable {
       guard let kind = IndexedKind.named(inner) else {
         throw Foreign(reason: "only the program can encode the keys of its type \(inner)")
       }
-      fields.append(Field(path: FieldPath(names), kind: kind, mayBeMissing: isOptional, form: form))
+      // A program reads its default where the field is missing.
+      let mayBeMissing = isOptional && index.defaults?[path] == nil
+      fields.append(
+        Field(path: FieldPath(names), kind: kind, mayBeMissing: mayBeMissing, form: form))
     }
     self.fields = fields
   }

@@ -71,7 +71,7 @@ extension ObjectCopyMigration {
       target.indexes = New.allIndexes.map { index in
         ObjectTypeRecord.Index(
           number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
-          definition: index.definition, builtTo: nil)
+          definition: index.definition, defaults: index.shape.defaults.texts, builtTo: nil)
       }
       // Uses the older version: the first save or prepare records the rules of the new one. Whether
       // the new objects have references is known only after the copy; without references the
@@ -146,6 +146,12 @@ extension ObjectCopyMigration {
         for position in target.indexes.indices {
           target.indexes[position].fields = target.indexes[position].fields.map { path in
             Self.tail(of: path, behind: old).map { "\\.\(new)\($0)" } ?? path
+          }
+          target.indexes[position].defaults = target.indexes[position].defaults.map { defaults in
+            let renamed = defaults.map { path, text in
+              (Self.tail(of: path, behind: old).map { "\\.\(new)\($0)" } ?? path, text)
+            }
+            return Dictionary(renamed) { first, _ in first }
           }
         }
       case .add, .change: break

@@ -56,6 +56,8 @@ struct IndexShape: Sendable {
   var fields: [String]
   /// The definition that identifies the index among indexes of the same name.
   let definition: String
+  /// The defaults of missing fields on which the keys rest.
+  var defaults = IndexDefaults()
   /// The comparisons of a partial index's condition, empty if the condition is not a conjunction of
   /// comparisons; `nil` if the index contains all objects.
   let condition: [Comparison]?
@@ -68,7 +70,7 @@ struct IndexShape: Sendable {
     guard stored.name == name else { return false }
     return isReferences
       || stored.definition == definition && stored.isUnique == isUnique && stored.fields == fields
-        && stored.hasKeysOfToday
+        && stored.hasKeysOfToday && defaults.agree(with: stored.defaults)
   }
 
   /// Returns whether a query implies the index's condition.

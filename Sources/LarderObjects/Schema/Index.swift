@@ -229,6 +229,9 @@ public struct Index<Object: Storable>: Sendable {
     index.shape.fields = shape.paths.map(\.property).map {
       schema?.storedName(of: $0) ?? $0.name(in: Object.self)
     }
+    index.shape.defaults =
+      schema.map { IndexDefaults(of: index, in: $0) }
+      ?? IndexDefaults(ofUndeclared: index.shape.fields)
     return index
   }
 

@@ -19,7 +19,47 @@ public protocol DeclaresSchema: Storable {
 
 /// A value inside objects whose stored form is declared: the macro `@StorableValue` generates the
 /// conformance.
-public protocol StorableValue: Codable, Sendable {}
+public protocol StorableValue: Codable, Sendable {
+  /// The stored properties; none of an enumeration.
+  static var storedFields: [StorableValueField] { get }
+}
+
+extension StorableValue {
+  /// No stored properties.
+  public static var storedFields: [StorableValueField] { [] }
+}
+
+/// A stored property of a value inside objects, for generated code.
+public struct StorableValueField: Sendable {
+  /// The name under which the property is stored.
+  let name: String
+  /// The name of the property.
+  let property: String
+  let type: any Sendable.Type
+  /// The literal that is the default, or `nil` without one.
+  let fallback: String?
+  /// Whether the default is no literal.
+  let isComputed: Bool
+
+  /// Creates the description of a property.
+  ///
+  /// - Parameters:
+  ///   - name: The name under which it is stored.
+  ///   - property: The name of the property.
+  ///   - path: The property.
+  ///   - fallback: The literal that is its default, as it is written.
+  ///   - isComputed: Whether it has another default.
+  public init<Root, Value: Sendable>(
+    _ name: String, _ property: String, _ path: Path<Root, Value>, default fallback: String? = nil,
+    isComputed: Bool = false
+  ) {
+    self.name = name
+    self.property = property
+    type = Value.self
+    self.fallback = fallback
+    self.isComputed = isComputed
+  }
+}
 
 /// An enumeration that is stored as its raw value, and has the index key of its raw value: the macro
 /// `@StorableValue` generates the conformance.

@@ -33,7 +33,7 @@ extension ObjectStore {
   ///   - limit: The longest wait, or `nil` to wait as long as the build makes steps.
   ///   - progress: A closure that is called on the calling thread when the build has advanced.
   /// - Throws: ``ObjectError/Code/uniqueViolation`` if stored objects violate a new unique index;
-  ///   the index remains incomplete and is enforced for later saves.
+  ///   no query uses the index, and later saves are compared with its keys.
   ///   ``ObjectError/Code/buildTimeout`` after `limit`, naming the process that builds, and
   ///   `CancellationError` if the current task is cancelled; the build continues after both.
   ///   ``ObjectError/Code/invalidSchema``, ``ObjectError/Code/newerSchema``,

@@ -244,6 +244,18 @@ extension ObjectTypeDescriptor {
 }
 
 extension ObjectTypeRecord {
+  /// Returns the error for two stored objects that violate a new unique index.
+  func violation(ofNewIndex error: UniqueKeyConflict) -> ObjectError {
+    let index = indexes.first { $0.number == error.index }?.name ?? "?"
+    let holder = String(decoding: error.holder, as: UTF8.self)
+    let id = String(decoding: error.id, as: UTF8.self)
+    return ObjectError(
+      .uniqueViolation, type: name,
+      "The stored objects \"\(holder)\" and \"\(id)\" have the same key in the new unique index "
+        + "\"\(index)\", so no query uses it; saves are checked by it. Change or delete one of the "
+        + "objects, and call prepare(_:).", ids: [holder, id], index: index)
+  }
+
   /// Returns the error for a violation of a unique index.
   func violation(_ error: UniqueKeyConflict) -> ObjectError {
     let index = indexes.first { $0.number == error.index }?.name ?? "?"

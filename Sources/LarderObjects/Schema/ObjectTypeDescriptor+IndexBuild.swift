@@ -6,76 +6,6 @@ internal import LarderEngine
 internal import LarderObjectEngine
 internal import LarderSystem
 
-/// The input of the next step of a build.
-struct IndexTarget {
-  let record: ObjectTypeRecord
-  /// The incomplete indexes that are built up to the same object.
-  let indexes: [ObjectTypeRecord.Index]
-  let builtTo: UInt64
-  /// The next objects with notes for the indexes; `nil` if the step is about all objects.
-  let noted: [UInt64]?
-  let status: IndexBuild.Status
-
-  var numbers: Set<UInt32> { Set(indexes.map(\.number)) }
-
-  /// Creates the target with the least complete indexes, or `nil` if all are complete.
-  ///
-  /// - Parameters:
-  ///   - record: The record of the type.
-  ///   - numbers: The identifiers of the indexes that may be built.
-  ///   - limit: The maximum number of noted objects of each index.
-  init?(
-    _ record: ObjectTypeRecord, _ numbers: Set<UInt32>, limit: Int,
-    _ snapshot: borrowing Snapshot
-  ) throws {
-    let books = try ObjectReading.books(record.number, snapshot)
-    let total = Int(clamping: books.count)
-    let open = record.indexes.filter { numbers.contains($0.number) && !$0.isComplete }
-    guard let first = open.first else { return nil }
-    self.record = record
-    guard let builtTo = open.compactMap(\.builtTo).min() else {
-      indexes = open
-      let noted = try ObjectReading.noted(record.notes(for: open), limit: limit, in: snapshot)
-      self.noted = noted
-      builtTo = noted.first ?? .max
-      status = IndexBuild.Status(
-        index: first.name, builtTo: builtTo, done: Swift.max(total - noted.count, 0), total: total,
-        builder: nil)
-      return
-    }
-    self.builtTo = builtTo
-    noted = nil
-    indexes = open.filter { $0.builtTo == builtTo }
-    let share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
-    status = IndexBuild.Status(
-      index: indexes[0].name, builtTo: builtTo, done: Int(Double(total) * Swift.min(share, 1)),
-      total: total, builder: indexes[0].builtBy)
-  }
-
-  /// Returns the progress of the build after a batch.
-  func status(after batch: IndexBatch, _ books: ObjectTypeCounters) -> IndexBuild.Status {
-    let total = Int(clamping: books.count)
-    let share = Double(batch.last) / Double(Swift.max(books.nextSequence - 1, 1))
-    return IndexBuild.Status(
-      index: status.index, builtTo: batch.last,
-      done: batch.isEnd ? total : Int(Double(total) * Swift.min(share, 1)), total: total,
-      builder: ProcessIdentity.pid)
-  }
-}
-
-/// The objects of one step with their keys.
-struct IndexBatch {
-  let target: IndexTarget
-  let generation: UInt64
-  var objects: [(stored: StoredObject, keys: [ObjectIndexKey], unique: [UInt32])] = []
-  /// The sequence numbers of the damaged objects.
-  var damaged: [UInt64] = []
-  /// The sequence number of the last object of the batch.
-  var last: UInt64
-  /// Whether no object follows the last one.
-  var isEnd: Bool
-}
-
 extension ObjectTypeDescriptor {
   private static var mostObjects: Int { 1000 }
   private static var mostBytes: Int { 4 << 20 }
@@ -156,8 +86,10 @@ extension ObjectTypeDescriptor {
       try stored(behind: target, snapshot)
     }
     let batch = try batch(found, target)
-    let status = try store.write { try self.apply(batch, &$0) }
-    guard let status else { return }
+    let step = try store.write { try self.apply(batch, &$0) }
+    guard let step else { return }
+    if let violation = step.violation { throw violation }
+    let status = step.status
     _ = build.note(status)
     for index in target.indexes {
       core.notify(
@@ -223,38 +155,78 @@ extension ObjectTypeDescriptor {
   /// Computes the keys of objects. This runs the program's own code.
   private func batch(
     _ found: Found, _ target: IndexTarget
-  ) throws -> IndexBatch {
-    var batch = IndexBatch(
+  ) throws -> IndexBatch<Object> {
+    let completes = declared.contains { index in
+      index.shape.defaults.areComputed && target.indexes.contains { index.isStored(as: $0) }
+    }
+    var batch = IndexBatch<Object>(
       target: target, generation: found.generation, damaged: found.damaged, last: found.last,
       isEnd: found.isEnd)
     let numbers = target.numbers
     for stored in found.objects {
       do {
         let object = try decode(stored)
-        var (keys, unique) = keys(of: object, target.record)
+        if completes, try !isComplete(stored, as: object) {
+          batch.completed.append((stored, object))
+          continue
+        }
+        var keys = keys(of: object, target.record).keys
         if let references = target.record.references, numbers.contains(references.number) {
           let collector = ReferenceCollector()
           _ = try encode(object, collector)
           keys += ReferenceIndex.keys(collector.links, references.number)
         }
         keys.removeAll { !numbers.contains($0.index) }
-        unique.removeAll { !numbers.contains($0) }
-        batch.objects.append((stored, keys, unique))
+        batch.objects.append((stored, keys))
       } catch {
         core.report(error)
         // The object loses its note, as a build passes over it.
-        if target.noted != nil { batch.objects.append((stored, [], [])) }
+        if target.noted != nil { batch.objects.append((stored, [])) }
       }
     }
     return batch
   }
 
+  /// Returns whether a stored object has every field with which the program writes it.
+  private func isComplete(_ stored: StoredObject, as object: Object) throws -> Bool {
+    let bytes = try encode(object, ReferenceCollector())
+    return stored.bytes.withRawSpan { old in bytes.withRawSpan { StoredField.covers(old, $0) } }
+  }
+
+  /// Stores objects once with the defaults that another decoding may not repeat, unless they were
+  /// changed after they were read.
+  private func complete(
+    _ batch: IndexBatch<Object>, _ record: inout ObjectTypeRecord,
+    _ transaction: inout ObjectTransaction
+  ) throws {
+    if batch.completed.isEmpty { return }
+    let wasBuilding = transaction.isBuildingIndex
+    transaction.isBuildingIndex = true
+    defer { transaction.isBuildingIndex = wasBuilding }
+    for (stored, object) in batch.completed {
+      let now = try? transaction.entries.object(type: record.number, id: stored.id)
+      guard now?.sequence == stored.sequence, now?.commitVersion == stored.commitVersion else {
+        continue
+      }
+      _ = try transaction.store(object, self)
+    }
+    // The saves may have added to it.
+    record = try prepare(&transaction.entries)
+  }
+
+  /// The outcome of a step.
+  private struct Step: Sendable {
+    let status: IndexBuild.Status
+    /// The error of a unique index that the step ended and stored objects violate.
+    let violation: ObjectError?
+  }
+
   /// Stores a batch if the build is still at the start of the batch.
   ///
-  /// - Returns: The progress, or `nil` if another process has advanced the build.
+  /// - Returns: The outcome, or `nil` if another process has advanced the build.
   private func apply(
-    _ batch: IndexBatch, _ transaction: inout ObjectTransaction
-  ) throws -> IndexBuild.Status? {
+    _ batch: IndexBatch<Object>, _ transaction: inout ObjectTransaction
+  ) throws -> Step? {
     var record = try prepare(&transaction.entries)
     let target = batch.target
     let numbers = target.numbers
@@ -264,12 +236,11 @@ extension ObjectTypeDescriptor {
       record.number == target.record.number, open.count == numbers.count
     else { return nil }
     let notes = record.notes(for: open)
-    for (stored, keys, unique) in batch.objects {
+    try complete(batch, &record, &transaction)
+    for (stored, keys) in batch.objects {
       do {
         try transaction.entries.setIndexKeys(
-          keys, in: numbers, settling: notes, unique: unique, of: stored, type: record.number)
-      } catch let error as UniqueKeyConflict {
-        throw record.violation(error)
+          keys, in: numbers, settling: notes, of: stored, type: record.number)
       } catch let error as ObjectTooLarge {
         throw tooLarge(error)
       }
@@ -285,8 +256,38 @@ extension ObjectTypeDescriptor {
         record.indexes[position].builtBy = batch.isEnd ? nil : ProcessIdentity.pid
       }
     }
+    let violation = try checkUnique(numbers, &record, &transaction)
     if record != before { try transaction.entries.putObjectType(record) }
-    return target.status(after: batch, try transaction.entries.objectBooks(record.number))
+    return Step(
+      status: target.status(after: batch, try transaction.entries.objectBooks(record.number)),
+      violation: violation)
+  }
+
+  /// Notes of the unique indexes that have all keys whether stored objects violate them.
+  ///
+  /// - Returns: The error of the first one that they violate.
+  private func checkUnique(
+    _ numbers: Set<UInt32>, _ record: inout ObjectTypeRecord,
+    _ transaction: inout ObjectTransaction
+  ) throws -> ObjectError? {
+    var violation: ObjectError?
+    for position in record.indexes.indices {
+      let index = record.indexes[position]
+      guard numbers.contains(index.number), index.isUnique, index.hasAllKeys else { continue }
+      let found = try transaction.entries.firstDuplicate(in: index.number, type: record.number)
+      record.indexes[position].isViolated = found == nil ? nil : true
+      violation = violation ?? found.map { record.violation(ofNewIndex: $0) }
+    }
+    return violation
+  }
+
+  /// Returns whether objects lack their keys in a unique index, so that a save cannot be compared with
+  /// them.
+  func lacksUniqueKeys(_ record: ObjectTypeRecord) -> Bool {
+    guard record.version == version, record.migration == nil else { return false }
+    return record.indexes.contains { stored in
+      stored.isUnique && !stored.hasAllKeys && declared.contains { $0.isStored(as: stored) }
+    }
   }
 
   /// Executes one step inside a transaction, for a migration that rebuilds all indexes.
@@ -300,48 +301,26 @@ extension ObjectTypeDescriptor {
       return try target.map { ($0, try stored(behind: $0, snapshot)) }
     }
     guard let (target, found) = input else { return nil }
-    let status = try apply(batch(found, target), &transaction)
-    return status.map { ($0.done, $0.total) }
+    guard let step = try apply(batch(found, target), &transaction) else { return nil }
+    if let violation = step.violation { throw violation }
+    return (step.status.done, step.status.total)
   }
 
-  // MARK: Explaining
-
-  /// Returns the incomplete index that a query would use, with the progress of its build, or `nil`.
-  func explainBuild(
-    for query: Query<Object>, _ record: ObjectTypeRecord, _ snapshot: borrowing Snapshot
-  ) throws -> String? {
-    guard isUnbuilt(record) else { return nil }
-    var complete = record
-    for index in declared {
-      if let position = record.indexes.firstIndex(where: { index.isStored(as: $0) }) {
-        complete.indexes[position].builtTo = nil
-        complete.indexes[position].isBehind = nil
-      } else {
-        complete.indexes.append(
-          ObjectTypeRecord.Index(
-            number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
-            definition: index.definition, builtTo: nil))
+  /// Builds the unique indexes inside a transaction, to the last key.
+  func completeUniqueIndexes(_ transaction: inout ObjectTransaction) throws {
+    transaction.isBuildingIndex = true
+    defer { transaction.isBuildingIndex = false }
+    while true {
+      let record = try prepare(&transaction.entries)
+      let numbers = Set(record.indexes.filter { $0.isUnique && !$0.hasAllKeys }.map(\.number))
+        .intersection(buildable(record))
+      let input = try transaction.entries.withSnapshot { snapshot -> (IndexTarget, Found)? in
+        let target = try IndexTarget(record, numbers, limit: Self.mostObjects, snapshot)
+        return try target.map { ($0, try stored(behind: $0, snapshot)) }
       }
+      guard let (target, found) = input,
+        try apply(batch(found, target), &transaction) != nil
+      else { return }
     }
-    guard let scan = QueryPlan(query, self, complete).scan,
-      let index = declared.first(where: { $0.name == scan.name })
-    else { return nil }
-    var share = 0.0
-    if let stored = record.indexes.first(where: { index.isStored(as: $0) }) {
-      guard !stored.isComplete else { return nil }
-      let books = try ObjectReading.books(record.number, snapshot)
-      if let builtTo = stored.builtTo {
-        share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
-      } else {
-        let noted = try ObjectReading.noted(
-          record.notes(for: [stored]), limit: .max, in: snapshot)
-        share = 1 - Double(noted.count) / Double(Swift.max(books.count, 1))
-      }
-    }
-    let percent = Int(Swift.max(0, Swift.min(share, 1)) * 100)
-    guard let failure = build.failure else {
-      return "index \"\(index.name)\" is being built, \(percent) %"
-    }
-    return "index \"\(index.name)\" is not built, \(percent) %: \(failure)"
   }
 }

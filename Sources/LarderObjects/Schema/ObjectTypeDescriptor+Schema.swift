@@ -32,11 +32,13 @@ extension ObjectTypeDescriptor {
   // MARK: Versions
 
   func requireReadable(_ record: ObjectTypeRecord) throws {
+    try requireSoleDeclaration(record)
     if let from = record.minimumReaderVersion, from <= version, record.movedTo == nil { return }
     try requireWritable(record)
   }
 
   func requireWritable(_ record: ObjectTypeRecord) throws {
+    try requireSoleDeclaration(record)
     if record.version > version {
       throw ObjectError(
         .newerSchema, type: name,

@@ -6,6 +6,7 @@ public import LarderCache
 public import LarderCoding
 internal import LarderEngine
 internal import LarderObjectEngine
+internal import LarderSystem
 internal import Synchronization
 
 /// The descriptor of a stored type in this process: its catalog record, and its decoded objects.
@@ -48,6 +49,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let fields: [AnyPath: DeclaredField]
   /// Whether code may run when a property is set.
   let hasObservers: Bool
+  /// What distinguishes a private type from others of its name; see `PrivateTypes.swift`.
+  let place: ImagePlace?
   /// The layout of the declared fields; see ``DeclaresSchema``.
   let layout: ObjectLayout?
   /// Whether no field of the type was found that is no scalar.
@@ -83,9 +86,11 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       refers = Atomic(false)
       (name, sharesInstances, hasObservers) = ("", false, true)
       (declared, fields, layout, scannable) = ([], [:], nil, ScannableIndexes([]))
+      place = nil
       return
     }
     name = Object.storedName
+    place = Self.place(storedAs: name)
     sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
     refers = Atomic(!Object.relationships.isEmpty)
     declared = Object.allIndexes
@@ -261,10 +266,12 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     }
     try requireWritable(record)
     try declareBudget(&record, &transaction)
-    let missing = declared.filter { index in
-      !record.indexes.contains { index.isStored(as: $0) }
-    }
     let isOlder = record.version < version
+    // What a type without a declared schema reads from an object may have changed with its version.
+    let isKnown = !isOlder || layout != nil
+    let missing = declared.filter { index in
+      !isKnown || !record.indexes.contains { index.isStored(as: $0) }
+    }
     // A migration without Swift types leaves the indexes of the older program.
     let mayReplace = isOlder || record.indexedIn.map { $0 < version } ?? false
     if let first = undeclaredIndexes(of: record).first(where: \.isUnique), !mayReplace {
@@ -284,7 +291,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       record.indexedIn = nil
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
-      where !stored.isInternal && !declared.contains(where: { $0.isStored(as: stored) })
+      where !stored.isInternal
+        && (!isKnown || !declared.contains(where: { $0.isStored(as: stored) }))
         && (mayReplace || declared.contains(where: { $0.name == stored.name }))
       {
         try transaction.dropObjectNumber(stored.number, isIndex: true)
@@ -296,8 +304,28 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       }
       try transaction.putObjectType(record)
     }
+    let hasNewDefaults = noteDefaults(in: &record)
+    if notePlace(in: &record) || hasNewDefaults { try transaction.putObjectType(record) }
     buildIfNeeded(record)
     return record
+  }
+
+  /// Adds the defaults of new fields to the stored indexes that read them.
+  ///
+  /// - Returns: Whether there were any.
+  private func noteDefaults(in record: inout ObjectTypeRecord) -> Bool {
+    var isChanged = false
+    for index in declared where !index.shape.defaults.texts.isEmpty {
+      guard let position = record.indexes.firstIndex(where: { index.isStored(as: $0) }) else {
+        continue
+      }
+      let known = record.indexes[position].defaults ?? [:]
+      let all = known.merging(index.shape.defaults.texts) { known, _ in known }
+      if all == known { continue }
+      record.indexes[position].defaults = all
+      isChanged = true
+    }
+    return isChanged
   }
 
   /// Verifies that stored and declared indexes agree on uniqueness. Otherwise two programs of one
@@ -325,6 +353,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       indexes: [], migrations: [])
     record.born = record.version
     record.minimumReaderVersion = Self.minimumReaderVersion
+    _ = notePlace(in: &record)
     for index in declared {
       record.indexes.append(try stored(index, builtTo: nil, &transaction))
     }
@@ -337,7 +366,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   ) throws -> ObjectTypeRecord.Index {
     var stored = ObjectTypeRecord.Index(
       number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
-      definition: index.definition, builtTo: builtTo)
+      definition: index.definition, defaults: index.shape.defaults.texts, builtTo: builtTo)
     stored.number = try transaction.newNumber(for: stored)
     return stored
   }

@@ -30,8 +30,9 @@ where ID: CacheKey, LinkedObject == Self {
   /// The name under which the type is stored.
   ///
   /// The default consists of module and type, so that types with the same name in different modules
-  /// are separate. Declare it to be able to rename or move the type, and for a private type if its
-  /// module contains another type with its name.
+  /// are separate. Declare it to be able to rename or move the type, and for a private or local type if
+  /// its module contains another one with its name: both have one default name, and the second that is
+  /// used gets ``ObjectError/Code/invalidSchema``.
   static var storedName: String { get }
 
   /// The version of the stored form, at least 1. Raise it together with a migration when the

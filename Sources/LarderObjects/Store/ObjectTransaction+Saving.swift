@@ -66,13 +66,24 @@ extension ObjectTransaction {
       return collector.children
     }
     let (record, write) = try erasing(kind) { transaction in
-      var record = try kind.prepare(&transaction.entries)
+      var record = try transaction.declared(kind)
       let write = try kind.write(object, bytes, collector, &record, in: &transaction.entries)
       try kind.requireSameSchema(object, bytes, record, &transaction.entries)
       return (record, write)
     }
     try save(object, kind, write, record, keepsExisting: keepsExisting)
     return collector.children
+  }
+
+  /// Returns the record of a type for a save. A new unique index is complete first, because otherwise
+  /// the save is not compared with objects that lack their keys.
+  private mutating func declared<Object: Storable>(
+    _ kind: ObjectTypeDescriptor<Object>
+  ) throws -> ObjectTypeRecord {
+    let record = try kind.prepare(&entries)
+    guard !isBuildingIndex, kind.lacksUniqueKeys(record) else { return record }
+    try kind.completeUniqueIndexes(&self)
+    return try kind.prepare(&entries)
   }
 
   /// Prepares a type for saves without a map.
@@ -82,7 +93,7 @@ extension ObjectTransaction {
     if let prepared, prepared.isCurrent(kind, changes: entries.objects.typeChanges) {
       return prepared
     }
-    let record = try kind.prepare(&entries)
+    let record = try declared(kind)
     let type = PreparedType(kind, record, changes: entries.objects.typeChanges)
     prepared = type
     return type

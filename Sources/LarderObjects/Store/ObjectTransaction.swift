@@ -32,6 +32,8 @@ public struct ObjectTransaction: ~Copyable {
   private var writes = 0
   /// The deleted objects whose deletion another object denied at that time.
   var denied: Set<ObjectIdentity> = []
+  /// Whether the transaction builds an index: what it stores is compared with the keys so far.
+  var isBuildingIndex = false
   /// The error that prevents the commit.
   private var failure: ObjectError?
   /// An encoder that can be reused because its last object had no references.
@@ -255,6 +257,7 @@ public struct ObjectTransaction: ~Copyable {
       record.indexes[position].number = try entries.newNumber(for: record.indexes[position])
       record.indexes[position].builtTo = nil
       record.indexes[position].isBehind = nil
+      record.indexes[position].isViolated = nil
     }
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
