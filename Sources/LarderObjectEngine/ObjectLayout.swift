@@ -229,7 +229,7 @@ package struct ObjectLayouts: Sendable, Hashable, Codable {
   }
 
   /// Returns the number of an object's layout, or `nil` if the object has none.
-  static func number(in object: RawSpan) -> UInt64? {
+  package static func number(in object: RawSpan) -> UInt64? {
     var offset = 1
     return object.varint(at: &offset)
   }

@@ -117,6 +117,7 @@ extension ObjectCollection {
     defer { _ = source.end(outer) }
     let decoded = try kind.decode(
       item.stored, ReferenceDecoder(ReferenceLoader(store: store, source: source)))
+    kind.noteRead(decoded.object, item.stored)
     return .init(
       decoded: decoded, sequence: item.stored.sequence, commitVersion: item.stored.commitVersion,
       related: source.end([]), content: XXH64.hash(item.stored.bytes))

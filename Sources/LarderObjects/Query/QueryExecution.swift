@@ -17,6 +17,7 @@ struct QueryExecution<Object: Storable> {
   /// The decoder whose context all found objects share.
   let decoder: ReferenceDecoder
   private let box: ObjectBox<Object>
+  private let ownLayout: Int?
 
   /// The objects in memory, if the query shares decoded objects with the memory tier: for small
   /// results of an index scan without references. `nil` in a transaction, because its uncommitted
@@ -35,6 +36,7 @@ struct QueryExecution<Object: Storable> {
       ? try query.resolved(
         RelatedSearch(query, kind, record, self.decoder.context, snapshot), snapshot) : query
     self.record = record
+    ownLayout = kind.ownLayout(record)
     plan = QueryPlan(self.query, kind, record)
     let isSelective = plan.scan.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
     memory =
@@ -270,6 +272,8 @@ struct QueryExecution<Object: Storable> {
     {
       return nil
     }
+    kind.noteRead(
+      ObjectTypeDescriptor<Object>.object(of: decoded), id: id, bytes, ownLayout: ownLayout)
     var found = FoundObject(
       decoded: decoded, sequence: head.sequence, commitVersion: head.commitVersion)
     if trail != nil, let map = record.map(of: bytes, head) {

@@ -9,7 +9,8 @@ internal import LarderCoding
 /// It corresponds to ``HasOne``: the objects are stored once, as independent objects; the parent
 /// stores their ids; assigned objects are saved with the parent; the property loads its objects on
 /// first access, all from one snapshot. After `car.parts.append(part)`, saving the car saves only
-/// the new part and the parts that were changed in place.
+/// the new part and the parts that were changed in place: a part that was read, here or elsewhere, and
+/// not changed is not written. ``init(ids:)`` refers to objects without having them.
 ///
 /// The property omits missing objects; `$parts.missingIDs` returns their ids. It also omits objects
 /// that cannot be loaded: `$parts.loadError` returns the error, `$parts.ids` still contains all
@@ -30,6 +31,13 @@ public struct HasMany<Target: Storable>: Reference, CustomStringConvertible {
   public init(wrappedValue: [Target]) {
     links = ReferenceContents(box: ReferenceBox(assigned: wrappedValue))
   }
+
+  /// Creates a reference to the objects of ids, which are neither read nor saved.
+  ///
+  /// The property is empty in this value; the saved object, once fetched, has the objects.
+  ///
+  /// - Parameter ids: The ids of the objects, in order.
+  public init(ids: [Target.ID]) { links = ReferenceContents(box: ReferenceBox(linking: ids)) }
 
   private init(_ box: ReferenceBox<Target>) { links = ReferenceContents(box: box) }
 

@@ -16,9 +16,12 @@ internal import LarderCoding
 /// ```
 ///
 /// The object is stored once, as an independent object; the parent stores its id. Saving the parent
-/// also saves the object if it was *assigned*, by an initialiser or by setting the property; a
-/// loaded object is not written again. A fetched parent loads the object on first access of the
-/// property, so a graph can have any depth and any cycles. The loaded state is the newest at that
+/// also saves the object if it was *assigned*, by an initialiser or by setting the property; an
+/// object that was read, here or elsewhere, and not changed is not written again. ``init(id:)`` refers
+/// to an object without having it.
+///
+/// A fetched parent loads the object on first access of the property, so a graph can have any depth
+/// and any cycles. The loaded state is the newest at that
 /// time, never older than the state at the fetch of the parent. The value keeps it from then on.
 ///
 /// A reference to a missing object is `nil`; `$maker.missingIDs` returns its id. A nonoptional
@@ -46,6 +49,22 @@ public struct HasOne<Value: ReferenceTarget>: Reference, CustomStringConvertible
   public init(wrappedValue: Value) {
     links = ReferenceContents(
       box: ReferenceBox(assigned: wrappedValue.referencedObject.map { [$0] } ?? []))
+  }
+
+  /// Creates a reference to the object of an id, which is neither read nor saved.
+  ///
+  /// ```swift
+  /// init(id: Int, makerID: String) {
+  ///   self.id = id
+  ///   _maker = HasOne(id: makerID)
+  /// }
+  /// ```
+  ///
+  /// The property is `nil` in this value; the saved object, once fetched, has the object.
+  ///
+  /// - Parameter id: The id of the object, or `nil` for an empty reference.
+  public init<Wrapped: Storable>(id: Wrapped.ID?) where Value == Wrapped? {
+    links = ReferenceContents(box: ReferenceBox(linking: id.map { [$0] } ?? []))
   }
 
   private init(_ box: ReferenceBox<Target>) { links = ReferenceContents(box: box) }

@@ -19,6 +19,9 @@ internal import Synchronization
 // in its place keeps the error too and cannot be saved, because the program has never received the
 // existing objects.
 //
+// A box that was created from ids has no objects and loads none: it links them. The saved object, once
+// fetched, loads them.
+//
 // Chains of boxes can have ten thousand elements: a list deallocates them iteratively.
 
 /// The storage of one relationship of one value.
@@ -34,8 +37,10 @@ final class ReferenceBox<Target: Storable>: Sendable {
 
   /// The ids referred to, in order.
   let ids: [String]
-  /// The loader, or `nil` if the objects were assigned.
+  /// The loader, or `nil` if the objects were assigned or only linked.
   let context: ReferenceLoader?
+  /// Whether the box was created from ids, without objects.
+  private let isLinked: Bool
   private let content: Mutex<Content?>
   /// The error of the last load; in an assigned box, the error of the box that it replaces.
   private let failure: Mutex<(any Error)?>
@@ -45,6 +50,7 @@ final class ReferenceBox<Target: Storable>: Sendable {
   ) {
     ids = objects.map { ObjectTypeDescriptor<Target>.text(of: $0.id) }
     context = nil
+    isLinked = false
     self.failure = Mutex(failure)
     content = Mutex(Content(objects: objects, baseline: baseline))
   }
@@ -52,6 +58,16 @@ final class ReferenceBox<Target: Storable>: Sendable {
   init(ids: [String], context: ReferenceLoader) {
     self.ids = ids
     self.context = context
+    isLinked = false
+    failure = Mutex(nil)
+    content = Mutex(ids.isEmpty ? Content(objects: []) : nil)
+  }
+
+  /// Creates a box that links objects.
+  init(linking ids: [Target.ID]) {
+    self.ids = ids.map { ObjectTypeDescriptor<Target>.text(of: $0) }
+    context = nil
+    isLinked = true
     failure = Mutex(nil)
     content = Mutex(ids.isEmpty ? Content(objects: []) : nil)
   }
@@ -62,13 +78,18 @@ final class ReferenceBox<Target: Storable>: Sendable {
     IterativeDeallocator.drop { content.withLock { $0.take() } }
   }
 
-  var isAssigned: Bool { context == nil }
+  var isAssigned: Bool { context == nil && !isLinked }
   var isLoaded: Bool { content.withLock { $0 != nil } }
 
   /// Returns the objects, loading them on first access.
   func load() throws -> Content {
     if let known = content.withLock({ $0 }) { return known }
-    guard let context else { return Content(objects: []) }
+    guard let context else {
+      throw ObjectError(
+        .notLoaded, type: Target.storedName,
+        "The reference was created from ids, and its objects are in no store yet. Save the object, and "
+          + "follow the reference of the one that is fetched.", ids: ids)
+    }
     // Set the mark before reading: a caller that finds it unset shares only objects that are read
     // later.
     context.markLoaded()
@@ -78,6 +99,7 @@ final class ReferenceBox<Target: Storable>: Sendable {
 
   /// Returns the objects that can be loaded, and reports errors to the store.
   func objects() -> [Target] {
+    if isLinked { return [] }
     do {
       return try load().objects
     } catch {

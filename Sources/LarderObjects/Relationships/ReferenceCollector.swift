@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderObjectEngine
 internal import Synchronization
 
 // An encoder of the store carries a collector in its user info. Every reference reports its path in
@@ -72,10 +73,27 @@ protocol PendingChild: Sendable {
 
   /// Saves the child if it was changed.
   ///
+  /// - Parameter isVersioned: Whether a change of another process since the child was loaded is an error.
   /// - Returns: The children of the child.
   func save(
-    in transaction: inout ObjectTransaction, _ policy: ChildPolicy
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy, isVersioned: Bool
   ) throws -> [any PendingChild]
+}
+
+/// How a child is saved.
+struct ChildSaving<Object: Storable> {
+  /// The object that was loaded with its parent, changed or unchanged.
+  let baseline: Object?
+  let policy: ChildPolicy
+  let isVersioned: Bool
+
+  /// Whether a stored object of the id is kept: on request, or because the program has read the child
+  /// elsewhere and not changed it.
+  func keepsExisting(
+    _ write: ObjectWrite, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
+  ) -> Bool {
+    policy == .insertIfAbsent || (baseline == nil && kind.wasRead(write, record))
+  }
 }
 
 struct PendingObject<Object: Storable>: PendingChild {
@@ -88,10 +106,10 @@ struct PendingObject<Object: Storable>: PendingChild {
   }
 
   func save(
-    in transaction: inout ObjectTransaction, _ policy: ChildPolicy
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy, isVersioned: Bool
   ) throws -> [any PendingChild] {
     try transaction.store(
-      object, transaction.store.kind(Object.self), unlessEqualTo: baseline,
-      keepsExisting: policy == .insertIfAbsent)
+      object, transaction.store.kind(Object.self),
+      asChild: ChildSaving(baseline: baseline, policy: policy, isVersioned: isVersioned))
   }
 }

@@ -53,6 +53,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let place: ImagePlace?
   /// The layout of the declared fields; see ``DeclaresSchema``.
   let layout: ObjectLayout?
+  /// The states of objects that callers got; see `ReadStates.swift`.
+  let reads = ReadStates()
   /// Whether no field of the type was found that is no scalar.
   let writesFields = Atomic<Bool>(true)
 

@@ -39,6 +39,7 @@ extension ObjectCollection {
       let decoded = try kind.decode(
         item.stored, context.map { ReferenceDecoder($0) } ?? kind.newDecoder())
       objects[position] = decoded.object
+      kind.noteRead(decoded.object, item.stored)
       guard context == nil, kind.sharesInstances else { continue }
       kind.tier.insert(
         decoded, forKey: texts[position],

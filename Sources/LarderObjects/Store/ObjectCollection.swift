@@ -90,6 +90,11 @@ public struct ObjectCollection<Object: Storable>: Sendable {
         try kind.decode(bytes, head, id: $0, record, kind.newDecoder(), ObjectBox())
       }
       let object = ObjectTypeDescriptor<Object>.object(of: decoded)
+      id.withRawSpan { id in
+        bytes.withRawSpan {
+          kind.noteRead(object, id: id, $0, ownLayout: kind.ownLayout(record))
+        }
+      }
       guard kind.sharesInstances else { return object }
       kind.tier.insert(
         decoded, forKey: text,

@@ -25,7 +25,8 @@ extension ObjectTransaction {
   }
 
   mutating func saveChildren<Object: Storable>(
-    _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy
+    _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy,
+    isVersioned: Bool = false
   ) throws {
     guard policy != .ignore, !pending.isEmpty else { return }
     let type = Object.storedName
@@ -36,7 +37,7 @@ extension ObjectTransaction {
     while !generation.isEmpty {
       var next: [any PendingChild] = []
       for child in generation where visited.insert(child.reference).inserted {
-        next += try child.save(in: &self, policy)
+        next += try child.save(in: &self, policy, isVersioned: isVersioned)
       }
       generation = next
     }
@@ -46,13 +47,15 @@ extension ObjectTransaction {
   ///
   /// - Returns: The objects that were assigned to its references.
   mutating func store<Object: Storable>(
-    _ object: Object, _ kind: ObjectTypeDescriptor<Object>, unlessEqualTo baseline: Object? = nil,
-    keepsExisting: Bool = false
+    _ object: Object, _ kind: ObjectTypeDescriptor<Object>,
+    asChild saving: ChildSaving<Object>? = nil
   ) throws -> [any PendingChild] {
+    let baseline = saving?.baseline
     if baseline == nil, let fields = kind.fields(of: object) {
       let type = try prepare(kind)
       if let write = kind.write(object, fields, type) {
-        try save(object, kind, write, type.record, keepsExisting: keepsExisting)
+        let keeps = saving?.keepsExisting(write, kind, type.record) ?? false
+        try save(object, kind, write, type.record, keepsExisting: keeps)
         return []
       }
     }
@@ -62,8 +65,10 @@ extension ObjectTransaction {
     let collector = encoder.collector
     let bytes = try kind.encode(object, with: encoder)
     if collector.isEmpty { spare = encoder }
-    if let baseline, try kind.encode(baseline, ReferenceCollector()) == bytes {
-      return collector.children
+    if let baseline {
+      let before = try kind.encode(baseline, ReferenceCollector())
+      if before == bytes { return collector.children }
+      if saving?.isVersioned == true { try requireUnchanged(object, since: before, kind) }
     }
     let (record, write) = try erasing(kind) { transaction in
       var record = try transaction.declared(kind)
@@ -71,8 +76,25 @@ extension ObjectTransaction {
       try kind.requireSameSchema(object, bytes, record, &transaction.entries)
       return (record, write)
     }
-    try save(object, kind, write, record, keepsExisting: keepsExisting)
+    let keeps = saving?.keepsExisting(write, kind, record) ?? false
+    try save(object, kind, write, record, keepsExisting: keeps)
     return collector.children
+  }
+
+  /// Verifies before a child is stored that no process changed it since it was loaded.
+  ///
+  /// - Throws: ``ObjectConflict`` if one did.
+  private func requireUnchanged<Object: Storable>(
+    _ object: Object, since before: [UInt8], _ kind: ObjectTypeDescriptor<Object>
+  ) throws {
+    let now = try stored(Object.self, id: object.id)
+    // As this program encodes it: others may have stored more fields.
+    if let now, try kind.encode(decoded(now), ReferenceCollector()) == before { return }
+    throw ObjectConflict(
+      attempted: object,
+      stored: try now.map {
+        VersionedObject(object: try decoded($0), version: ObjectVersion($0))
+      })
   }
 
   /// Returns the record of a type for a save. A new unique index is complete first, because otherwise

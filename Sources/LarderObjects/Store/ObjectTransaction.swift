@@ -146,7 +146,10 @@ public struct ObjectTransaction: ~Copyable {
   }
 
   func decoded<Object: Storable>(_ stored: StoredObject) throws -> Object {
-    try store.kind(Object.self).decode(stored, ReferenceDecoder(context())).object
+    let kind = store.kind(Object.self)
+    let object = try kind.decode(stored, ReferenceDecoder(context())).object
+    kind.noteRead(object, stored)
+    return object
   }
 
   /// Stores an object and the objects that are assigned to its references, to any depth.
@@ -163,9 +166,19 @@ public struct ObjectTransaction: ~Copyable {
   public mutating func save<Object: Storable>(
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
+    try save(object, children: children, isVersioned: false)
+  }
+
+  /// Stores an object with its children.
+  ///
+  /// - Parameter isVersioned: Whether a change of a child since it was loaded is an error.
+  mutating func save<Object: Storable>(
+    _ object: Object, children: ChildPolicy, isVersioned: Bool
+  ) throws {
     try operation(on: Object.storedName) { transaction in
       let kind = transaction.store.kind(Object.self)
-      try transaction.saveChildren(transaction.store(object, kind), of: [object], children)
+      try transaction.saveChildren(
+        transaction.store(object, kind), of: [object], children, isVersioned: isVersioned)
     }
   }
 

@@ -67,9 +67,9 @@ extension ObjectSnapshot {
           ObjectTypeDescriptor<Object>.text(of: id), record.number, snapshot)
       else { return nil }
       let decoder = ReferenceDecoder(ReferenceLoader(store: store, source: source))
-      return VersionedObject(
-        object: try collection.kind.decode(found.stored, decoder).object,
-        version: ObjectVersion(found.stored))
+      let object = try collection.kind.decode(found.stored, decoder).object
+      collection.kind.noteRead(object, found.stored)
+      return VersionedObject(object: object, version: ObjectVersion(found.stored))
     }
   }
 }
@@ -184,7 +184,7 @@ extension ObjectTransaction {
           VersionedObject(object: try decoded($0), version: ObjectVersion($0))
         })
     }
-    try save(object, children: children)
+    try save(object, children: children, isVersioned: true)
     guard let saved = try stored(Object.self, id: object.id) else {
       throw ObjectError(
         .notFound, type: Object.storedName, "The budget of the type evicted the object.",

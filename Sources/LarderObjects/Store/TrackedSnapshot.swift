@@ -138,6 +138,7 @@ final class TrackedSnapshot: Sendable {
         hasher.combine(end(outer))
         hasher.combine(item.stored.bytes)
         object = try decoded.get()
+        if let object { kind.noteRead(object, item.stored) }
       }
       let state = hasher.finalize()
       reading.withLock { $0?.trail.append(state) }

@@ -1,0 +1,172 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+/// A vehicle that is created from the ids of what it refers to.
+private struct Order: Storable, Equatable {
+  let id: Int
+  @HasOne var maker: Maker?
+  @HasMany var parts: [Part]
+  static let storedName = "LinkedOrder"
+
+  init(id: Int, maker: String?, parts: [String]) {
+    self.id = id
+    _maker = HasOne(id: maker)
+    _parts = HasMany(ids: parts)
+  }
+}
+
+@Suite(.timeLimit(.minutes(15))) struct LinkedChildTests {
+  /// Reads a maker in some way.
+  private typealias Reading = @Sendable (ObjectStore) throws -> Maker?
+
+  private static let readings: [(String, Reading)] = [
+    ("by id", { try $0.object(Maker.self, id: "m") }),
+    (
+      "from memory",
+      { store in
+        _ = try store.object(Maker.self, id: "m")
+        return try store.object(Maker.self, id: "m")
+      }
+    ),
+    ("by a query", { try $0.objects(Maker.self).where(\.name == "old").fetch().first }),
+    ("by all", { try $0.objects(Maker.self).fetch().first }),
+    ("by a snapshot", { store in try store.read { try $0.object(Maker.self, id: "m") } }),
+    ("by a transaction", { store in try store.write { try $0.object(Maker.self, id: "m") } }),
+    ("by a version", { try $0.versionedObject(Maker.self, id: "m")?.object }),
+    ("by a reference", { try $0.object(Vehicle.self, id: "first")?.maker }),
+    (
+      "by an inclusion",
+      {
+        try $0.objects(Vehicle.self).including(\.$maker).fetch().first?.maker
+      }
+    ),
+  ]
+
+  @Test(arguments: readings.indices)
+  func `A child that was read and not changed is linked, not written`(_ number: Int) throws {
+    let (name, read) = Self.readings[number]
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Vehicle(id: "first", year: 1, maker: Maker(id: "m", name: "old")))
+    let maker = try #require(try read(store), "\(name)")
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.save(Maker(id: "m", name: "new"))
+    // Read again in the meantime, as by an observer.
+    if number % 2 == 0 { #expect(try store.object(Maker.self, id: "m")?.name == "new") }
+    try store.save(Vehicle(id: "second", year: 2, maker: maker))
+    #expect(try other.object(Maker.self, id: "m")?.name == "new", "\(name)")
+    #expect(try other.object(Vehicle.self, id: "second")?.maker?.name == "new", "\(name)")
+    // A changed one is saved, and so is a new one.
+    var changed = maker
+    changed.name = "changed"
+    try store.save(Vehicle(id: "third", year: 3, maker: changed))
+    #expect(try other.object(Maker.self, id: "m")?.name == "changed", "\(name)")
+    try store.save(Vehicle(id: "fourth", year: 4, maker: Maker(id: "m", name: "another")))
+    #expect(try other.object(Maker.self, id: "m")?.name == "another", "\(name)")
+  }
+
+  @Test func `A child that was read and deleted elsewhere is stored again with its parent`() throws
+  {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Maker(id: "m", name: "old"))
+    let maker = try store.object(Maker.self, id: "m")
+    try store.delete(Maker.self, id: "m")
+    try store.save(Vehicle(id: "a", year: 1, maker: maker))
+    #expect(try store.object(Vehicle.self, id: "a")?.maker?.name == "old")
+  }
+
+  @Test func `Several children are linked or written, each by itself`() throws {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save((0..<100).map { Part(id: "\($0)", weight: $0) })
+    var parts = try store.objects(Part.self).fetch()
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.objects(Part.self).set(\.weight, to: -1)
+    for position in parts.indices where position % 3 == 0 { parts[position].weight = 1000 }
+    try store.save(Vehicle(id: "a", year: 1, parts: parts + [Part(id: "new", weight: 5)]))
+    let weights = try #require(try other.object(Vehicle.self, id: "a")).parts.map(\.weight)
+    #expect(weights == (0..<100).map { $0 % 3 == 0 ? 1000 : -1 } + [5])
+  }
+
+  @Test func `A change in place is saved, also to a state that was read before`() throws {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "on")))
+    for name in ["off", "on", "off", "on"] {
+      var car = try #require(try store.object(Vehicle.self, id: "a"))
+      car.maker?.name = name
+      try store.save(car)
+      #expect(try store.object(Maker.self, id: "m")?.name == name)
+    }
+  }
+
+  @Test func `References are created from ids, without objects`() throws {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Maker(id: "m", name: "there"))
+    try store.save([Part(id: "p", weight: 1), Part(id: "q", weight: 2)])
+    let order = Order(id: 1, maker: "m", parts: ["q", "gone", "p"])
+    #expect(order.maker == nil && order.$maker.id == "m" && !order.$maker.isLoaded)
+    #expect(order.parts.isEmpty && order.$parts.ids == ["q", "gone", "p"])
+    #expect(throws: ObjectError.self) { try order.$maker.load() }
+    try store.save(order)
+    let saved = try #require(try store.object(Order.self, id: 1))
+    #expect(saved.maker?.name == "there" && saved.parts.map(\.weight) == [2, 1])
+    #expect(try saved.$parts.missingIDs == ["gone"])
+    #expect(
+      try store.referrers(of: Maker(id: "m", name: ""), in: Order.self, through: \.$maker).count()
+        == 1)
+    try store.save(Order(id: 2, maker: nil, parts: []))
+    #expect(try store.object(Order.self, id: 2)?.maker == nil)
+    // An assigned object replaces a link.
+    var again = Order(id: 3, maker: "m", parts: ["p"])
+    again.maker = Maker(id: "n", name: "new")
+    again.parts.append(Part(id: "r", weight: 3))
+    try store.save(again)
+    #expect(try store.object(Order.self, id: 3)?.maker?.name == "new")
+    #expect(try store.object(Order.self, id: 3)?.parts.map(\.id) == ["r"])
+  }
+
+  @Test func `A child that was changed here and elsewhere is a conflict of a versioned save`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(
+      Vehicle(
+        id: "a", year: 1, maker: Maker(id: "m", name: "old"), parts: [Part(id: "p", weight: 1)]))
+    let read = try #require(try store.versionedObject(Vehicle.self, id: "a"))
+    var car = read.object
+    car.maker?.name = "mine"
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.save(Maker(id: "m", name: "theirs"))
+    let conflict = #expect(throws: ObjectConflict<Maker>.self) {
+      try store.save(car, ifUnchangedSince: read.version)
+    }
+    #expect(conflict?.attempted.name == "mine" && conflict?.stored?.object.name == "theirs")
+    #expect(try store.object(Maker.self, id: "m")?.name == "theirs")
+    // Without a change of its own, the other's is no conflict.
+    var late = try #require(try store.versionedObject(Vehicle.self, id: "a"))
+    car = late.object
+    #expect(car.parts.count == 1)
+    try other.save(Part(id: "p", weight: 2))
+    car.maker?.name = "mine"
+    car.parts.append(Part(id: "q", weight: 3))
+    try store.save(car, ifUnchangedSince: late.version)
+    late = try #require(try store.versionedObject(Vehicle.self, id: "a"))
+    #expect(late.object.maker?.name == "mine" && late.object.parts.map(\.weight) == [2, 3])
+    // Nor is it one of a save without a version.
+    car = late.object
+    car.maker?.name = "forced"
+    try other.save(Maker(id: "m", name: "theirs"))
+    try store.save(car)
+    #expect(try store.object(Maker.self, id: "m")?.name == "forced")
+  }
+}
