@@ -61,7 +61,7 @@ extension Query {
   /// - Returns: The publisher.
   public func publisher() -> AnyPublisher<[Object], Never> {
     let report = report
-    return SequencePublisher(values: observe()) { error -> Never? in
+    return SequencePublisher(values: skippingUnreadable().observe()) { error -> Never? in
       report(error)
       return nil
     }.eraseToAnyPublisher()

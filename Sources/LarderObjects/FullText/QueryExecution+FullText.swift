@@ -48,7 +48,7 @@ extension QueryExecution {
         let contains = try ObjectReading.withObject(
           type: record.number, sequence: hit.sequence, in: snapshot
         ) { head, id, bytes in
-          guard let decoded = decoded(head, id, bytes) else { return false }
+          guard let decoded = try decoded(head, id, bytes) else { return false }
           let object = ObjectTypeDescriptor<Object>.object(of: decoded)
           return TextExpression.contains(phrase, in: index.words(of: object))
         }
@@ -69,7 +69,7 @@ extension QueryExecution {
       kind.core.report(kind.damaged(damage))
       return true
     } _: { head, id, bytes in
-      guard let decoded = decoded(head, id, bytes) else { return true }
+      guard let decoded = try decoded(head, id, bytes) else { return true }
       let texts = index.words(of: ObjectTypeDescriptor<Object>.object(of: decoded))
       let vector = TextVector(texts.flatMap { $0 })
       if vector.length == 0 { return true }

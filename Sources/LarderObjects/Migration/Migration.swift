@@ -261,3 +261,14 @@ public struct MigrationReport: Sendable, Hashable {
     self.outcome = outcome
   }
 }
+
+extension ObjectMigration {
+  /// The type whose objects the migration moves to another one, or `nil`.
+  var movedType: String? {
+    switch work {
+    case .copy(let copy): copy.source == copy.target ? nil : copy.source
+    case .rename(let old, _): old
+    case .rebuild, .deleteAll: nil
+    }
+  }
+}

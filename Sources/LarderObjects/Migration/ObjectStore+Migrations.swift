@@ -4,8 +4,17 @@
 
 internal import LarderEngine
 internal import LarderObjectEngine
+internal import Synchronization
 
 extension ObjectStore {
+  /// Returns whether a migration of this program moves the objects of a type to another one.
+  func migratesAway(_ type: String) -> Bool { movedTypes.withLock { $0.contains(type) } }
+
+  /// Notes what the migrations of this program do.
+  private func declare(_ migrations: [ObjectMigration]) {
+    movedTypes.withLock { $0.formUnion(migrations.compactMap(\.movedType)) }
+  }
+
   /// Applies migrations in order, each once for all processes that ever open the store.
   ///
   /// Several processes can call this method at the same time: they execute the steps alternately,
@@ -39,6 +48,7 @@ extension ObjectStore {
     progress: (ObjectProgress) -> Void = { _ in }
   ) throws -> [MigrationReport] {
     let applied = try requireOrder(migrations)
+    if !dryRun { declare(migrations) }
     if dryRun {
       return try MigrationDryRun(store: self, applied: applied).run(
         migrations, progress: progress)
@@ -76,6 +86,7 @@ extension ObjectStore {
     _ migrations: [ObjectMigration], progress: (ObjectProgress) -> Void = { _ in }
   ) async throws -> [MigrationReport] {
     let applied = try requireOrder(migrations)
+    declare(migrations)
     var reports: [MigrationReport] = []
     for migration in migrations {
       var report = MigrationReport(name: migration.name, outcome: .applied)

@@ -49,11 +49,13 @@ extension Query {
 
   /// Returns the objects of one snapshot.
   ///
-  /// The result includes every write that any process acknowledged before the call. The query omits
-  /// objects that cannot be decoded and reports them to the store's `onError`.
+  /// The result includes every write that any process acknowledged before the call.
   ///
   /// - Returns: The objects in the query's order.
-  /// - Throws: ``ObjectError/Code/notFound`` or ``ObjectError/Code/invalidCursor`` if the query
+  /// - Throws: ``ObjectError/Code/unreadable`` if a matching object cannot be decoded: `count()` counts
+  ///   it, and the result would lack it. ``skippingUnreadable()`` passes over such objects, and
+  ///   ``fetchReadable()`` returns their errors with the others.
+  ///   ``ObjectError/Code/notFound`` or ``ObjectError/Code/invalidCursor`` if the query
   ///   begins after a position that does not exist; ``ObjectError/Code/newerSchema``,
   ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if this
   ///   process cannot read the type; `StoreError` if the store cannot be read.
@@ -84,8 +86,7 @@ extension Query {
 
   /// Returns the objects of one snapshot without blocking a thread of the cooperative pool.
   ///
-  /// Returns a cached result immediately. The query omits objects that cannot be decoded and
-  /// reports them to the store's `onError`.
+  /// Returns a cached result immediately.
   ///
   /// - Returns: The objects in the query's order.
   /// - Throws: The errors of the synchronous overload.
@@ -120,10 +121,12 @@ extension Query {
   /// - Throws: The errors of `fetch()`.
   public func first() throws -> Object? { try atMostOne.fetch().first }
 
-  /// Returns the number of matching objects.
+  /// Returns the number of matching objects, decoded or not: that of the objects which `fetch()` returns
+  /// if it throws no error.
   ///
   /// - Returns: The count in one snapshot, within the query's limit and offset.
-  /// - Throws: The errors of `fetch()`.
+  /// - Throws: The errors of `fetch()`; ``ObjectError/Code/unreadable`` only for an object that must be
+  ///   decoded to decide whether it matches.
   /// - Complexity: O(log *n*) without a predicate; O(*k*) in the matching index entries if an index
   ///   covers the predicate; otherwise as `explain()` reports.
   public func count() throws -> Int {

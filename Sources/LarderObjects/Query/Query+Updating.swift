@@ -10,8 +10,8 @@ extension Query {
   /// ```
   ///
   /// Other processes see all changes at once, and no other write takes place between the query and
-  /// the changes. Unique indexes are checked after all of them. Objects that cannot be decoded keep
-  /// their state; the store's `onError` gets them, as from `fetch()`.
+  /// the changes. Unique indexes are checked after all of them. An object that cannot be decoded is an
+  /// error; with ``skippingUnreadable()`` it keeps its state.
   ///
   /// - Parameter change: Changes an object. It must not change the object's id.
   /// - Returns: The number of matching objects.

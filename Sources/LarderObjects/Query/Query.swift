@@ -68,6 +68,10 @@ public struct Query<Object: Storable>: Sendable {
   private(set) var start: QueryAnchor<Object>?
   /// The references to load with the objects, in the same snapshot.
   private(set) var inclusions: [Inclusion<Object>] = []
+  /// Whether objects that cannot be decoded are passed over.
+  private(set) var skipsUnreadable = false
+  /// Receives the errors of these objects, in place of the store's `onError`.
+  private(set) var unreadable: UnreadableObjects?
   /// The query result cache, shared by copies of this query value.
   private(set) var memo = QueryResultCache<Object>()
 
@@ -85,6 +89,14 @@ public struct Query<Object: Storable>: Sendable {
     query.memo = QueryResultCache()
     body(&query)
     return query
+  }
+
+  /// Returns the query without the objects that cannot be decoded.
+  func skippingUnreadable(_ receiver: UnreadableObjects?) -> Query {
+    changed {
+      $0.skipsUnreadable = true
+      $0.unreadable = receiver
+    }
   }
 
   // MARK: Composing

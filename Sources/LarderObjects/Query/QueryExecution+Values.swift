@@ -11,6 +11,7 @@ extension QueryExecution {
   private var needsOnlyFields: Bool {
     // A type with a budget needs the ids, to record the use of the objects.
     query.start == nil && record.references == nil && record.isBounded != true
+      && !query.skipsUnreadable
   }
 
   /// Reads a row of each matching object, in the query's order, without decoding the objects.

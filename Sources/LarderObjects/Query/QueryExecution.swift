@@ -190,7 +190,7 @@ struct QueryExecution<Object: Storable> {
   ) throws -> Int {
     var count = 0
     let wanted = query.wanted
-    if query.start != nil {
+    if query.start != nil || query.skipsUnreadable {
       try visit(snapshot) { _ in
         count += 1
         return count < wanted
@@ -235,13 +235,13 @@ struct QueryExecution<Object: Storable> {
     func take(
       _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
     ) throws -> Bool {
-      guard let found = found(head, id, bytes, matches: matches),
+      guard let found = try found(head, id, bytes, matches: matches),
         admits?(found) ?? true
       else { return true }
       return try body(found)
     }
     func report(_ damage: DamagedObject) -> Bool {
-      kind.core.report(kind.damaged(damage))
+      pass(over: kind.damaged(damage), damage.sequence)
       return true
     }
     var plan = plan
@@ -261,13 +261,14 @@ struct QueryExecution<Object: Storable> {
   /// Decodes an object.
   ///
   /// - Parameter matches: Whether the object matches, or `nil` if its fields do not decide.
-  /// - Returns: The object, or `nil` if it does not match or cannot be decoded.
+  /// - Returns: The object, or `nil` if it does not match, or cannot be decoded and the query passes over
+  ///   such objects.
   private func found(
     _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
-  ) -> FoundObject? {
+  ) throws -> FoundObject? {
     let trail = decoder.context.source?.begin()
     defer { if let trail { _ = decoder.context.source?.end(trail) } }
-    guard let decoded = decoded(head, id, bytes) else { return nil }
+    guard let decoded = try decoded(head, id, bytes) else { return nil }
     if matches == nil, !query.predicate.holds(for: ObjectTypeDescriptor<Object>.object(of: decoded))
     {
       return nil
@@ -288,8 +289,10 @@ struct QueryExecution<Object: Storable> {
   }
 
   /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly
-  /// decoded one.
-  func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> DecodedObject? {
+  /// decoded one; `nil` if it cannot be decoded and the query passes over such objects.
+  func decoded(
+    _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan
+  ) throws -> DecodedObject? {
     let text = memory == nil ? nil : id.text()
     let cost = bytes.byteCount + 64
     if let memory, let text, let known = memory.object(text, id, head, cost: cost) { return known }
@@ -300,8 +303,18 @@ struct QueryExecution<Object: Storable> {
       }
       return decoded
     } catch {
-      kind.core.report(error)
+      guard query.skipsUnreadable else { throw error }
+      pass(over: error, head.sequence)
       return nil
+    }
+  }
+
+  /// Tells of an object that the query passes over.
+  private func pass(over error: any Error, _ sequence: UInt64) {
+    if let unreadable = query.unreadable, let error = error as? ObjectError {
+      unreadable.add(error, sequence)
+    } else {
+      kind.core.report(error)
     }
   }
 

@@ -31,6 +31,15 @@ extension ObjectTypeDescriptor {
 
   // MARK: Versions
 
+  /// Returns the record of a type for reading, or `nil` if there is none: nothing of the type is stored,
+  /// or this program itself declares the migration that moved its objects to another type.
+  func readable(_ record: ObjectTypeRecord?) throws -> ObjectTypeRecord? {
+    guard let record else { return nil }
+    if record.movedTo != nil, store?.migratesAway(name) == true { return nil }
+    try requireReadable(record)
+    return record
+  }
+
   func requireReadable(_ record: ObjectTypeRecord) throws {
     try requireSoleDeclaration(record)
     if let from = record.minimumReaderVersion, from <= version, record.movedTo == nil { return }

@@ -34,7 +34,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   private let known = Mutex<State?>(nil)
   /// The record, if nothing is left to do before objects are saved.
   private let prepared = CatalogCache<ObjectTypeRecord>()
-  private weak let store: ObjectStore?
+  weak let store: ObjectStore?
   /// The build of the type's indexes in this process.
   let build = IndexBuild()
   private let refers: Atomic<Bool>
@@ -149,8 +149,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     {
       return state
     }
-    guard let record = try ObjectReading.type(named: name, snapshot) else { return nil }
-    try requireReadable(record)
+    guard let record = try readable(ObjectReading.type(named: name, snapshot)) else { return nil }
     try requireDecodable(record, snapshot)
     return learn(record, snapshot.generation.incarnation, commitVersion: snapshot.commitVersion)
   }

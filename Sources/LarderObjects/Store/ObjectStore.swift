@@ -30,6 +30,8 @@ public final class ObjectStore: Sendable {
   let erasures = Mutex<[StoreEvent]>([])
   /// The cached catalog; a deletion reads the delete rules of all types.
   let catalog = CatalogCache<[ObjectTypeRecord]>()
+  /// The types whose objects the migrations of this program move to another one.
+  let movedTypes = Mutex<Set<String>>([])
   /// An encoder that is not in use, for the next transaction.
   let spareEncoder = Mutex<ReferenceEncoder?>(nil)
 

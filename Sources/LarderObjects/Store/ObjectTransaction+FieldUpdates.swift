@@ -203,6 +203,7 @@ extension Query {
   /// Whether a change of one property may visit the matching objects in any order.
   fileprivate var canUpdateFields: Bool {
     maximum == nil && skipped == 0 && start == nil && search == nil && inclusions.isEmpty
+      && !skipsUnreadable
   }
 }
 

@@ -135,8 +135,7 @@ public struct ObjectTransaction: ~Copyable {
   /// Returns the stored form of an object, or `nil` if it does not exist.
   func stored<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> StoredObject? {
     let kind = store.kind(type)
-    guard let record = try entries.objectType(named: kind.name) else { return nil }
-    try kind.requireReadable(record)
+    guard let record = try kind.readable(entries.objectType(named: kind.name)) else { return nil }
     do {
       return try entries.object(
         type: record.number, id: ObjectTypeDescriptor<Object>.bytes(of: id))
@@ -298,10 +297,9 @@ public struct ObjectTransaction: ~Copyable {
   /// - Complexity: See `Query.explain()`.
   public mutating func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
-    guard let record = try entries.objectType(named: kind.name) else {
+    guard let record = try kind.readable(entries.objectType(named: kind.name)) else {
       return try query.checked([], kind)
     }
-    try kind.requireReadable(record)
     if query.search != nil { try entries.mergePostings() }
     let decoder = ReferenceDecoder(context())
     return try entries.withSnapshot { snapshot in

@@ -66,9 +66,8 @@ final class TrackedSnapshot: Sendable {
   ) throws -> ObjectTypeRecord? {
     guard reading.withLock({ $0 != nil }) else { return nil }
     if let known = reading.withLock({ $0?.types[kind.name] }) { return known }
-    let record = try ObjectReading.type(named: kind.name, snapshot)
+    let record = try kind.readable(ObjectReading.type(named: kind.name, snapshot))
     if let record {
-      try kind.requireReadable(record)
       try kind.requireDecodable(record, snapshot)
       kind.buildIfNeeded(record)
     }
