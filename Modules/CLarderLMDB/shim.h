@@ -145,11 +145,38 @@ static inline int32_t larder_mutex_holder(const void *place) {
   return __atomic_load_n(&((const pthread_mutex_t *)place)->__data.__lock, __ATOMIC_RELAXED) &
          FUTEX_TID_MASK;
 }
+static inline uint32_t larder_mutex_word(const void *place) {
+  return (uint32_t)__atomic_load_n(&((const pthread_mutex_t *)place)->__data.__lock,
+                                   __ATOMIC_ACQUIRE);
+}
+// Whether waiters of a mutex with this word wait for a holder: it is neither free nor left by a dead one.
+static inline int larder_mutex_word_is_held(uint32_t word) {
+  return word != 0 && (word & FUTEX_OWNER_DIED) == 0;
+}
+static inline int32_t larder_mutex_word_holder(uint32_t word) { return word & FUTEX_TID_MASK; }
+// Does to a mutex with this word what the kernel does when its holder dies: the next thread that wants it gets it,
+// and EOWNERDEAD. 1: done; 0: it has another word by now.
+static inline int larder_mutex_abandon(void *place, uint32_t word) {
+  return __atomic_compare_exchange_n((uint32_t *)&((pthread_mutex_t *)place)->__data.__lock, &word,
+                                     FUTEX_OWNER_DIED | (word & FUTEX_WAITERS), 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+// Whether a thread has this number in the PID namespace of this process.
+static inline int larder_thread_exists(int32_t thread) {
+  return syscall(SYS_tkill, thread, 0) == 0 || errno != ESRCH;
+}
 #else
 static inline size_t larder_mutex_size(void) { return 0; }
 static inline int larder_is_robust_mutex(const void *place) { return (void)place, 0; }
 static inline int larder_mutex_wakes_next(const void *place) { return (void)place, 1; }
 static inline int32_t larder_mutex_holder(const void *place) { return (void)place, 0; }
+static inline uint32_t larder_mutex_word(const void *place) { return (void)place, 0; }
+static inline int larder_mutex_word_is_held(uint32_t word) { return (void)word, 0; }
+static inline int32_t larder_mutex_word_holder(uint32_t word) { return (void)word, 0; }
+static inline int larder_mutex_abandon(void *place, uint32_t word) {
+  return (void)place, (void)word, 0;
+}
+static inline int larder_thread_exists(int32_t thread) { return (void)thread, 1; }
 #endif
 
 // A page that reads as zero in a forked child. getpid() costs a system call; this costs one load.

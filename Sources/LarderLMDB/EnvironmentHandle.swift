@@ -197,6 +197,24 @@ package final class EnvironmentHandle: Sendable {
   @inline(__always)
   package var writerThread: Int32? { locks?.writerThread }
 
+  /// Whether the writer lock is free, for the holder of the writer ticket, which waits for it.
+  ///
+  /// A lock whose word is damaged is released, as if its holder had died: it names a thread that does not exist, or
+  /// for a second one that cannot have it.
+  ///
+  /// - Parameter canHold: Says of a thread that exists whether it can have the lock.
+  package func isWriterLockFree(
+    for wait: inout WriterLockWait, canHold: (Int32) -> Bool = { _ in true }
+  ) -> Bool {
+    locks?.isFree(for: &wait, canHold: canHold) ?? true
+  }
+
+  /// Sets what says, of a thread that exists, whether it can have the writer lock; called by the watchdog when a call
+  /// of this process has waited for it for a second.
+  package func judgeWriters(by test: @escaping @Sendable (Int32) -> Bool) {
+    locks?.judgeWriters(by: test)
+  }
+
   /// Selects how the next write transaction of this process writes. `WriteMapReservation.swift`
   /// contains the rules.
   ///

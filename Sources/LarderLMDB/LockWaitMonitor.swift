@@ -27,6 +27,18 @@ internal import Synchronization
 // sleeps again. A thread that acquires the lock after a sleep keeps FUTEX_WAITERS set (its
 // assume_other_futex_waiters), so after the first wake-up each holder wakes the next waiter.
 //
+// A DAMAGED LOCK
+//
+// A word that names a thread which does not have the lock is never changed again: every waiter sleeps for ever. The
+// kernel changes the word of a thread that ends before the thread's number is free. So a word with the number of no
+// thread, or with waiters and no number, is damaged. A number of a thread that exists is damage if that thread cannot
+// have the lock, which the code that opened the environment can know (`judgeWriters(by:)`).
+//
+// A damaged word gets the value that the kernel stores when a holder dies. Its next holder gets EOWNERDEAD, and LMDB
+// then sets right what the lock protects, as after a kill. The exchange is from the word that was
+// judged, so a holder that got the lock meanwhile keeps it. The watchdog judges a word that it saw in two checks;
+// waiters that hold the writer ticket judge it themselves, because they do not call LMDB (`isFree(for:canHold:)`).
+//
 // Location of the words. The kernel identifies a futex of a shared mapping by file and offset, not
 // by address: the first page of the file is mapped a second time, read-only, from LMDB's own
 // descriptor. This object owns that page: it exists as long as a thread can read it, even after
@@ -56,6 +68,12 @@ final class LockWaitMonitor: Sendable {
   private let writer: Int
   /// LMDB's own descriptor of the lock file.
   private let descriptor: CInt
+  /// The threads that the locks named at the last check, and times 2^32 for how many checks: of the writer lock and of
+  /// the readers'. Used by the watchdog.
+  private let namedWriter = Atomic<UInt64>(0)
+  private let namedReader = Atomic<UInt64>(0)
+  /// Says of a thread that exists whether it can have the writer lock.
+  private let writerTest = Mutex<(@Sendable (Int32) -> Bool)?>(nil)
   private let watch = LostWakeupWatchdog.shared
 
   /// - Parameter environment: An open environment, in `directory`.
@@ -117,12 +135,87 @@ final class LockWaitMonitor: Sendable {
   func look() -> Bool {
     let now = calls.load(ordering: .sequentiallyConsistent)
     if UInt32(truncatingIfNeeded: now) > 0 {
-      for lock in locks where unsafe larder_mutex_wakes_next(page.base + lock) == 0 {
-        unsafe Futex.wakeOne(page.base + lock)
+      for lock in locks {
+        judge(lock)
+        if unsafe larder_mutex_wakes_next(page.base + lock) == 0 {
+          unsafe Futex.wakeOne(page.base + lock)
+        }
       }
       return true
     }
     return seen.exchange(now, ordering: .relaxed) != now
+  }
+}
+
+// MARK: A damaged lock
+
+extension LockWaitMonitor {
+  /// The time for which a lock must name one thread before it is asked whether that thread can have it.
+  private static let patience: UInt64 = 1_000_000_000
+  /// The time for which it must name a thread that does not exist.
+  private static let shortPatience: UInt64 = 50_000_000
+
+  func judgeWriters(by test: @escaping @Sendable (Int32) -> Bool) {
+    writerTest.withLock { $0 = test }
+  }
+
+  /// Releases a lock that a call of this process waits for, if it is damaged.
+  fileprivate func judge(_ lock: Int) {
+    let word = unsafe larder_mutex_word(page.base + lock)
+    let thread = larder_mutex_word_holder(word)
+    // Waiters may come: only the thread counts.
+    let last =
+      lock == writer
+      ? namedWriter.load(ordering: .relaxed) : namedReader.load(ordering: .relaxed)
+    let isSame = UInt32(truncatingIfNeeded: last) == UInt32(bitPattern: thread)
+    let checks = isSame && larder_mutex_word_is_held(word) == 1 ? (last >> 32) + 1 : 0
+    let now = checks << 32 | UInt64(UInt32(bitPattern: thread))
+    if lock == writer {
+      namedWriter.store(now, ordering: .relaxed)
+    } else {
+      namedReader.store(now, ordering: .relaxed)
+    }
+    guard checks >= 2 else { return }
+    if thread == 0 || larder_thread_exists(thread) == 0 { return abandon(lock, word) }
+    guard lock == writer, checks >= Self.patience / LostWakeupWatchdog.period,
+      let test = writerTest.withLock({ $0 }), !test(thread)
+    else { return }
+    abandon(lock, word)
+  }
+
+  private func abandon(_ lock: Int, _ word: UInt32) {
+    guard let page = try? MappedRegion(writing: descriptor, count: self.page.count),
+      unsafe larder_mutex_abandon(page.base + lock, word) == 1
+    else { return }
+    unsafe Futex.wakeOne(page.base + lock)
+  }
+
+  /// Whether the writer lock is free, for the holder of the writer ticket. A damaged lock is released.
+  func isFree(for wait: inout WriterLockWait, canHold: (Int32) -> Bool) -> Bool {
+    let word = unsafe larder_mutex_word(page.base + writer)
+    let thread = larder_mutex_word_holder(word)
+    if thread == 0 { return true }
+    let age = wait.age(of: thread)
+    let isDamaged =
+      age >= Self.shortPatience
+      && (larder_thread_exists(thread) == 0 || age >= Self.patience && !canHold(thread))
+    if isDamaged { abandon(writer, word) }
+    return false
+  }
+}
+
+/// The wait of a holder of the writer ticket for LMDB's writer lock.
+package struct WriterLockWait {
+  private var thread: Int32 = 0
+  private var since: UInt64 = 0
+
+  package init() {}
+
+  /// Returns for how long the lock has named a thread, as far as this wait has seen; in nanoseconds.
+  fileprivate mutating func age(of thread: Int32) -> UInt64 {
+    let now = Clocks.monotonicNanoseconds()
+    if thread != self.thread { (self.thread, since) = (thread, now) }
+    return now &- since
   }
 }
 
@@ -132,7 +225,7 @@ final class LockWaitMonitor: Sendable {
 /// when there was none between two checks, so a process that does not write causes no wake-ups.
 package final class LostWakeupWatchdog: Sendable {
   package static let shared = LostWakeupWatchdog()
-  private static let period: UInt64 = 40_000_000
+  fileprivate static let period: UInt64 = 40_000_000
 
   /// Whether the thread performs another check before it suspends itself.
   private let awake = Atomic<Bool>(false)

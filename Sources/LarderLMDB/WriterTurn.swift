@@ -47,12 +47,13 @@ final class WriterTurn: Sendable {
         as: Self.thread, isHeld: isMine, until: deadline, isAlive: { _ in true },
         isLockFree: { true }, proceed: isMine ? {} : proceed)
     else { return false }
+    var wait = WriterLockWait()
     do {
       let process = process
       let isMine = try processes.wait(
         as: process, isHeld: isTaken || processes.holder == process, until: deadline,
         isAlive: { $0 != process && gate.isPresent($0) },
-        isLockFree: { handle.writerThread == nil }, proceed: proceed)
+        isLockFree: { handle.isWriterLockFree(for: &wait) }, proceed: proceed)
       if !isMine { threads.release(as: Self.thread) }
       return isMine
     } catch {

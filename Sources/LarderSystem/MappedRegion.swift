@@ -46,6 +46,15 @@ package final class MappedRegion {
     isZeroInForkedChild = false
   }
 
+  /// Maps the first `count` bytes of an open file, for reading and writing by every process.
+  package init(writing descriptor: CInt, count: Int) throws(SystemError) {
+    guard let address = unsafe larder_map(count, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor)
+    else { throw .last("mmap") }
+    unsafe self.base = address
+    self.count = count
+    isZeroInForkedChild = false
+  }
+
   /// Copies the first `count` bytes of a file, which other processes may write or truncate, to memory
   /// of this process alone. The rest of its `size` bytes is zero.
   package convenience init(copying file: OwnedFile, count: Int, size: Int) throws(SystemError) {

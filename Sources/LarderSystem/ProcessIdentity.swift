@@ -84,6 +84,18 @@ package enum ProcessIdentity {
     return nil
   }
 
+  /// Whether a process has mapped a file with an inode number, of any file system; `nil` if that is unknown.
+  package static func hasMapped(inode: UInt64, _ pid: Int32) -> Bool? {
+    guard let file = try? OwnedFile(path: "/proc/\(pid)/maps", writable: false),
+      let bytes = try? file.read(count: 4 << 20, at: 0), !bytes.isEmpty, bytes.count < 4 << 20
+    else { return nil }
+    // address, permissions, offset, device, inode, path
+    return bytes.split(separator: UInt8(ascii: "\n")).contains { line in
+      let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
+      return fields.count > 4 && UInt64(String(decoding: fields[4], as: UTF8.self)) == inode
+    }
+  }
+
   #if !canImport(Darwin)
   /// The fields of `/proc/<pid>/stat` after the name.
   private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {

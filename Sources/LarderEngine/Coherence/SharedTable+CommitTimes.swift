@@ -73,6 +73,12 @@ extension SharedTable {
       Clocks.monotonicNanoseconds(), ordering: .relaxed)
   }
 
+  /// Whether a process has begun to write: it has the writer ticket, and may have LMDB's writer lock.
+  func isWriting(process: Int) -> Bool {
+    unsafe word(offset(process: process) + SharedTableLayout.processWriting).pointee.load(
+      ordering: .acquiring) != 0
+  }
+
   /// Counts the commit that began with ``beginWriting(process:)``.
   @inline(__always)
   func countCommitTime(process: Int) {

@@ -69,11 +69,14 @@ extension StoreCore {
     in generation: Generation, _ isHeld: Bool, until deadline: UInt64, check: () throws -> Void = {}
   ) throws -> Bool {
     let (table, process) = (generation.table, generation.process)
+    var wait = WriterLockWait()
     // The turn is this thread's: what the word says of this process is its own.
     return try table.ticket.wait(
       as: process, isHeld: isHeld || table.ticketHolder == process, until: deadline,
       isAlive: { $0 != process && generation.isPresent(process: $0) },
-      isLockFree: { generation.environment.writerThread == nil },
+      isLockFree: {
+        generation.environment.isWriterLockFree(for: &wait) { generation.canHoldWriterLock($0) }
+      },
       proceed: {
         if isShuttingDown.load(ordering: .acquiring) { throw StoreError.closed("write") }
         if generation.isClosing || table.isFenced { throw EngineSignal.generationChanged }
@@ -112,6 +115,26 @@ extension StoreCore {
 }
 
 extension Generation {
+  /// Whether a thread can have LMDB's writer lock, according to what its process says of itself. Without the ticket
+  /// nothing is known.
+  func canHoldWriterLock(_ thread: Int32) -> Bool {
+    Self.canHoldWriterLock(thread, table, process, lockFile: path + "/lock.mdb")
+  }
+
+  static func canHoldWriterLock(
+    _ thread: Int32, _ table: SharedTable, _ process: Int, lockFile: String
+  ) -> Bool {
+    guard table.ticketHolder == process, let pid = ProcessIdentity.process(ofThread: thread) else {
+      return true
+    }
+    let slots = (0..<table.shape.processSlots).filter { table.pid(process: $0) == pid }
+    // A process that uses this table says that it writes before it asks for the lock, and has the ticket.
+    if !slots.isEmpty { return slots.contains { table.isWriting(process: $0) } }
+    // A program without tickets, that has mapped the file.
+    guard let inode = (try? FileSystem.status(of: lockFile))??.inode else { return true }
+    return ProcessIdentity.hasMapped(inode: inode, pid) ?? true
+  }
+
   /// The process that other writers wait for: another one that is between begin and commit, otherwise this
   /// one.
   ///

@@ -126,6 +126,10 @@ package final class Generation: Sendable {
     versionBase = Generation.versionBase(ofGeneration: meta.generation)
     places = try? RecordLocationCache()
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
+    let (table, process, lockFile) = (table, process, directory.generation(number) + "/lock.mdb")
+    environment.judgeWriters {
+      Generation.canHoldWriterLock($0, table, process, lockFile: lockFile)
+    }
   }
 
   /// The identity of this generation for values cached in memory.

@@ -215,7 +215,11 @@ extension StoreCore {
       // Before the open lock: other processes open and close the store while this waits for a
       // writer.
       try takeTicket(in: generation)
-      defer { generation.table.releaseTicket(process: generation.process) }
+      generation.table.beginWriting(process: generation.process)
+      defer {
+        generation.table.endWriting(process: generation.process)
+        generation.table.releaseTicket(process: generation.process)
+      }
       _ = try? generation.environment.clearDeadReaders()
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.resolveInterruptedCompaction()

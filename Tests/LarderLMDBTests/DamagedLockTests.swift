@@ -1,0 +1,68 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Glibc)
+import LarderLMDB
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+/// LMDB's locks name threads that do not have them.
+@Suite(.timeLimit(.minutes(15))) struct DamagedLockTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+
+  var path: String { directory.path }
+  var file: LMDBLockFile { LMDBLockFile(path + "/lock.mdb") }
+  /// No thread has such a number: it is above the kernel's limit; or no number, and waiters.
+  static let words: [UInt32] = [0x0100_0000, 0x3FFF_FFFF, 0x8100_0000, LMDBLockFile.waiters]
+
+  func peer() throws -> ChildProcess {
+    let peer = try TestExecutable.peer.start()
+    try #require(try peer.ask("lmdb open \(path) ondemand") == "opened")
+    return peer
+  }
+
+  @Test(arguments: words)
+  func `A writer lock of a thread that does not exist is released`(word: UInt32) throws {
+    let (first, second) = (try peer(), try peer())
+    #expect(try first.ask("lmdb put a 1") == "ok" && second.ask("lmdb put b 1") == "ok")
+    try file.setWord(word, of: .writer)
+    #expect(try first.ask("lmdb put a 2") == "ok")
+    #expect(try second.ask("lmdb put b 2") == "ok")
+    // One that waits inside LMDB.
+    try file.setWord(word, of: .writer)
+    #expect(try first.ask("lmdb rawput a 3") == "ok")
+    #expect(try second.ask("lmdb get a") == "value 3" && first.ask("lmdb get b") == "value 2")
+    #expect(try first.ask("lmdb close") == "ok" && second.ask("lmdb close") == "ok")
+    #expect(try Environment.verify(at: path).isSound)
+  }
+
+  @Test(arguments: words)
+  func `A lock of the readers of a thread that does not exist is released`(word: UInt32) throws {
+    let (first, second) = (try peer(), try peer())
+    #expect(try first.ask("lmdb put a 1") == "ok")
+    try file.setWord(word, of: .readers)
+    #expect(try second.ask("lmdb get a") == "value 1")
+    #expect(try first.ask("lmdb put a 2") == "ok" && second.ask("lmdb get a") == "value 2")
+  }
+
+  @Test func `A lock that a living writer has is never released`() throws {
+    let (holder, waiter) = (try peer(), try peer())
+    #expect(try holder.ask("lmdb put a 1") == "ok" && waiter.ask("lmdb put b 1") == "ok")
+    #expect(try holder.ask("lmdb rawhold") == "holding")
+    let word = try file.word(of: .writer) & ~LMDBLockFile.waiters
+    try holder.stop()
+    try waiter.send("lmdb rawput b 2")
+    try #require(try file.waitForWaiter(of: .writer, in: waiter))
+    // Many checks of the watchdog.
+    for _ in 0..<50 { #expect(try file.waitForWaiter(of: .writer, in: waiter)) }
+    #expect(try file.word(of: .writer) & ~LMDBLockFile.waiters == word)
+    holder.continue()
+    #expect(try holder.ask("go on") == "ok")
+    try waiter.expect("ok")
+    #expect(try waiter.ask("lmdb get b") == "value 2")
+  }
+}
+#endif
