@@ -241,6 +241,34 @@ static inline int larder_extent(int fd, int64_t *size, uint64_t *links) {
 #endif
 }
 
+// Linux only: the number of the mount through which a file is open, which no later mount gets
+// (STATX_MNT_ID_UNIQUE, Linux 6.8). 0: the system does not have it. The offsets are those of struct statx.
+static inline uint64_t larder_mount_id(int fd) {
+#if defined(__linux__) && defined(SYS_statx)
+  const unsigned wanted = 0x4000;
+  uint64_t info[32] = {0};
+  uint32_t mask;
+  if (syscall(SYS_statx, fd, "", 0x1000 /* AT_EMPTY_PATH */, wanted, info) != 0) return 0;
+  memcpy(&mask, info, sizeof mask);
+  return (mask & wanted) == wanted ? info[18] : 0;
+#else
+  return (void)fd, 0;
+#endif
+}
+
+// Linux only: the magic number of the file system of an open file, and the id that statfs has for it.
+static inline int64_t larder_open_file_system(int fd, uint64_t *id) {
+  *id = 0;
+#if defined(__linux__)
+  struct statfs info;
+  if (fstatfs(fd, &info) != 0) return -1;
+  memcpy(id, &info.f_fsid, sizeof *id);
+  return (int64_t)(uint64_t)(unsigned long)info.f_type;
+#else
+  return (void)fd, -1;
+#endif
+}
+
 // Linux only: sync_file_range with SYNC_FILE_RANGE_WRITE is hidden behind _GNU_SOURCE.
 static inline void larder_start_writing(int fd, int64_t start, int64_t length) {
 #if defined(__linux__) && defined(SYS_sync_file_range) && defined(__LP64__)

@@ -19,13 +19,14 @@ internal import LarderSystem
 //                    or a process with the same pid in another PID namespace, finds it locked
 //
 //   bytes  0  magic "LMDBgate"      16  PID namespace of the current processes, u64
-//          8  version 1, u32        24  map size, one for all processes, u64
+//          8  version 2, u32        24  map size, one for all processes, u64
 //         12  flags, u32            32  boot id of the last opener, u64
 //                                   40  opens that started and did not finish, u32;  44  zero, u32
 //                                   48  largest known size of the data file, u64
-//                                   56  checksum: XXH64 of bytes 0 to 55
-//                                   64  writer ticket, u32: the holder's pid + 1, see WriterTicket;
-//                                       68  zero, to 128
+//                                   56  page cache of the data file, 2 u64, see PageCacheIdentity
+//                                   72  checksum: XXH64 of bytes 0 to 71
+//                                   80  writer ticket, u32: the holder's pid + 1, see WriterTicket;
+//                                       84  zero, to 128
 //
 //   flags  1  commits do not wait for the disk    2  closed by the last process, all of it on disk
 //          4  has been opened once: data.mdb must exist
@@ -35,8 +36,9 @@ internal import LarderSystem
 
 /// The contents of the gate file.
 struct OpenLockRecord: Equatable {
-  static let byteCount = 64
+  static let byteCount = 80
   private static let magic: UInt64 = 0x6574_6167_4244_4D4C
+  private static let version: UInt32 = 2
 
   struct Flags: OptionSet {
     let rawValue: UInt32
@@ -51,18 +53,20 @@ struct OpenLockRecord: Equatable {
   var boot: UInt64 = 0
   var attempts: UInt32 = 0
   var dataBytes: UInt64 = 0
+  var pageCache = PageCacheIdentity.none
 
   init() {}
 
   init?(_ bytes: [UInt8]) {
     guard
       bytes.count == Self.byteCount, bytes.integer(at: 0) == Self.magic,
-      bytes.integer(at: 8) == UInt32(1),
-      bytes.integer(at: 56) == XXH64.hash(Array(bytes.prefix(56))),
+      bytes.integer(at: 8) == Self.version,
+      bytes.integer(at: 72) == XXH64.hash(Array(bytes.prefix(72))),
       let flags: UInt32 = bytes.integer(at: 12), let namespace: UInt64 = bytes.integer(at: 16),
       let mapSize: UInt64 = bytes.integer(at: 24), mapSize <= LMDBFormat.maximumMapBytes,
       let boot: UInt64 = bytes.integer(at: 32), let attempts: UInt32 = bytes.integer(at: 40),
-      let dataBytes: UInt64 = bytes.integer(at: 48)
+      let dataBytes: UInt64 = bytes.integer(at: 48), let mount: UInt64 = bytes.integer(at: 56),
+      let fileSystem: UInt64 = bytes.integer(at: 64)
     else { return nil }
     self.flags = Flags(rawValue: flags)
     self.namespace = namespace
@@ -70,12 +74,13 @@ struct OpenLockRecord: Equatable {
     self.boot = boot
     self.attempts = attempts
     self.dataBytes = dataBytes
+    pageCache = PageCacheIdentity(mount: mount, fileSystem: fileSystem)
   }
 
   var bytes: [UInt8] {
     var bytes: [UInt8] = []
     bytes.append(littleEndian: Self.magic)
-    bytes.append(littleEndian: UInt32(1))
+    bytes.append(littleEndian: Self.version)
     bytes.append(littleEndian: flags.rawValue)
     bytes.append(littleEndian: namespace)
     bytes.append(littleEndian: mapSize)
@@ -83,6 +88,8 @@ struct OpenLockRecord: Equatable {
     bytes.append(littleEndian: attempts)
     bytes.append(littleEndian: UInt32(0))
     bytes.append(littleEndian: dataBytes)
+    bytes.append(littleEndian: pageCache.mount)
+    bytes.append(littleEndian: pageCache.fileSystem)
     bytes.append(littleEndian: XXH64.hash(bytes))
     return bytes
   }

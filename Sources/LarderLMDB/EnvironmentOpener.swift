@@ -146,6 +146,7 @@ struct EnvironmentOpener {
       try handle.clearDeadReaders()
       if isAlone {
         if !record.flags.contains(.made) { try synchronizeNames() }
+        record.pageCache = PageCacheIdentity(ofDescriptor: handle.dataDescriptor)
         record.attempts = 0
         record.flags.insert(.made)
         try gate.write(record)
@@ -186,7 +187,7 @@ struct EnvironmentOpener {
       if found?.flags.contains(.made) == true { record.flags.insert(.made) }
       try checkQuickly(found)
       mapSize = max(mapSize, try storedMapSize(), UInt64(status.size), found?.mapSize ?? 0)
-      if let doubt = doubt(found) { try verify(because: doubt) }
+      if let doubt = try doubt(found) { try verify(because: doubt) }
       record.dataBytes = UInt64(status.size)
     } else {
       if found?.flags.contains(.made) == true { throw failure(.damaged, "data.mdb is missing") }
@@ -205,13 +206,20 @@ struct EnvironmentOpener {
     if isTaken { throw failure(.inUse, "a program that does not lock the file gate") }
   }
 
-  private func doubt(_ found: OpenLockRecord?) -> String? {
+  private func doubt(_ found: OpenLockRecord?) throws(LMDBError) -> String? {
     guard let found else { return "it was copied from elsewhere, or its gate file is missing" }
     if found.attempts >= 2 { return "two processes exited while they opened it" }
-    if found.flags.contains(.onDemand), !found.flags.contains(.closed),
-      found.boot != ProcessIdentity.bootID
-    {
-      return "the system crashed while it was open with durability onDemand"
+    if found.flags.contains(.onDemand), !found.flags.contains(.closed) {
+      if found.boot != ProcessIdentity.bootID {
+        return "the system crashed while it was open with durability onDemand"
+      }
+      let data = try convertingSystemErrors { () throws(SystemError) in
+        try OwnedFile(path: dataPath, writable: false)
+      }
+      if !found.pageCache.isProven(forDescriptor: data.descriptor) {
+        return "it was open with durability onDemand, and its file system was mounted again or its "
+          + "files were copied"
+      }
     }
     return options.verification == .always ? "verification is always" : nil
   }

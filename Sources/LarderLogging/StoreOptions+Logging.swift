@@ -21,7 +21,7 @@ extension StoreOptions {
   /// |---|---|
   /// | critical | errors with the code `damaged` or `outcomeUnknown` |
   /// | error | all other errors that have no caller; the event `resetToEmpty` |
-  /// | warning | errors with the code `unreadableEntry` or `valueTooLarge`; the events `damagedEntry`, `readerStalled` |
+  /// | warning | errors with the code `unreadableEntry` or `valueTooLarge`; the events `damagedEntry`, `restored`, `readerStalled` |
   /// | notice | the event `pidNamespaceConflict` |
   /// | info | the event `moved` |
   /// | debug | the event `indexBuilding` |
@@ -79,6 +79,7 @@ extension Logger {
       switch event {
       case .damagedEntry(let text): (.warning, "damagedEntry", ["larder.detail": "\(text)"])
       case .resetToEmpty(let reason): (.error, "startedEmpty", ["larder.detail": "\(reason)"])
+      case .restored(let reason): (.warning, "restored", ["larder.detail": "\(reason)"])
       case .generationChanged(let generation):
         (.info, "moved", ["larder.generation": "\(generation)"])
       case .pidNamespaceConflict(let path):

@@ -131,10 +131,14 @@ import Testing
   }
 
   @Test func `A state file is valid only with its checksum`() {
-    let state = StoreState(isDirty: true, bootID: 7, storeID: (1, 2))
+    let pageCache = PageCacheIdentity(mount: 3, fileSystem: 4)
+    let state = StoreState(
+      isDirty: true, bootID: 7, storeID: (1, 2), clean: (5, 6), pageCache: pageCache)
     let bytes = state.bytes()
     #expect(bytes.count == StoreState.size)
-    #expect(StoreState(bytes)?.isDirty == true && StoreState(bytes)?.bootID == 7)
+    let read = StoreState(bytes)
+    #expect(read?.isDirty == true && read?.bootID == 7 && read?.pageCache == pageCache)
+    #expect(read?.dataChanged == 5 && read?.newestTransaction == 6)
     for index in bytes.indices {
       var damaged = bytes
       damaged[index] ^= 0x10

@@ -40,6 +40,10 @@ final class EventLog: Sendable {
   var resetToEmpty: Bool {
     events.contains { if case .resetToEmpty = $0 { true } else { false } }
   }
+  /// The number of restorations from checkpoint and log.
+  var restored: Int {
+    events.count { if case .restored = $0 { true } else { false } }
+  }
   var damagedEntries: Int {
     events.count { if case .damagedEntry = $0 { true } else { false } }
   }

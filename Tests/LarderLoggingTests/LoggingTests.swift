@@ -30,6 +30,7 @@ struct LoggingTests {
     let events: [(StoreEvent, Logger.Level, Logger.Metadata)] = [
       (.damagedEntry("here"), .warning, ["larder.event": "damagedEntry", "larder.detail": "here"]),
       (.resetToEmpty("so"), .error, ["larder.event": "startedEmpty", "larder.detail": "so"]),
+      (.restored("why"), .warning, ["larder.event": "restored", "larder.detail": "why"]),
       (
         .generationChanged(generation: 7), .info,
         ["larder.event": "moved", "larder.generation": "7"]

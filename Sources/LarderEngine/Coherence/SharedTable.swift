@@ -91,11 +91,9 @@ package final class SharedTable: Sendable {
   ///   - file: The file, whose former contents are overwritten.
   ///   - meta: The properties of the generation.
   ///   - commitVersion: The commit version of every stamp, of the floor, and of the writer.
-  ///   - isDirty: Whether `state` marks the store dirty already.
-  ///   - dataChanged: The time of the last change of `data.mdb`.
+  ///   - files: The other files of the generation.
   package static func create(
-    in file: OwnedFile, for meta: StoreMeta, commitVersion: UInt64, isDirty: Bool,
-    dataChanged: UInt64
+    in file: OwnedFile, for meta: StoreMeta, commitVersion: UInt64, files: FileMarks
   ) throws(SystemError) {
     let shape = meta.shape
     let size = shape.fileSize
@@ -115,7 +113,7 @@ package final class SharedTable: Sendable {
     header.store(ProcessIdentity.bootID, at: SharedTableLayout.bootIDOffset)
     header.store(ProcessIdentity.pidNamespace, at: SharedTableLayout.pidNamespaceOffset)
     header.store(UInt64(size), at: SharedTableLayout.fileSizeOffset)
-    header.store(isDirty ? UInt32(1) : 0, at: SharedTableLayout.dirty)
+    files.store(in: &header)
     header.store(~commitVersion, at: SharedTableLayout.floor)
     header.store(commitVersion, at: SharedTableLayout.writerVersion)
     header.store(commitVersion, at: SharedTableLayout.lastStamped)
@@ -130,7 +128,6 @@ package final class SharedTable: Sendable {
     header.store(
       EvictionQueues.initialShare,
       at: SharedTableLayout.queues + EvictionQueues.Word.share.rawValue * 8)
-    header.store(dataChanged, at: SharedTableLayout.dataChanged)
     header.store(meta.syncInterval, at: SharedTableLayout.syncInterval)
     try file.write(header, at: 0)
     var middle = [UInt8](repeating: 0, count: shape.stamps - 1024)

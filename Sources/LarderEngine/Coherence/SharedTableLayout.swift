@@ -24,6 +24,9 @@
 //       64  file size       u64   exact
 //       72  stamp slots     u64   power of two
 //       80  process slots   u64   power of two
+//       88  page cache      2 u64 that of data.mdb (`PageCacheIdentity.swift`); a table without proof of it is as
+//                               one of another boot
+//      104  state changed   u64   the time of the last change of `state`, from its status after the change
 //      128  condemned       u32   1: fenced, every process switches to the generation that CURRENT
 //                               names; 2: likewise, and that one contains every commit of this one
 //      132  dirty           u32   1: `state` on the disk is dirty for this boot
@@ -111,7 +114,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 10
+  package static let version: UInt64 = 11
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -123,6 +126,8 @@ package enum SharedTableLayout {
   package static let fileSizeOffset = 64
   package static let stampSlotsOffset = 72
   package static let processSlotsOffset = 80
+  package static let pageCacheOffset = 88
+  package static let stateChanged = 104
 
   package static let condemned = 128
   package static let dirty = 132

@@ -208,7 +208,7 @@ extension StoreCore {
       table.raiseDataBytes(to: size)
     }
     // Before the publication: a computation that begins after it waits for this transaction.
-    try markDirty(generation)
+    if !table.isDirty { try generation.markDirty() }
     let hasMissedStamps = table.lastStamped < commitVersion &- 1
     if hasMissedStamps { table.raiseFloor(to: commitVersion) }
     if table.lastStamped >= commitVersion { table.earliestExpiry = 0 }  // X3, `ExpirySweep.swift`
@@ -359,16 +359,5 @@ extension StoreCore {
       error.code.rawValue == SystemError.fileTooLarge && ResourceLimits.fileSize == nil
     if error.isDamage || isHuge { try fence(generation, because: error) }
     throw error
-  }
-
-  /// Writes the dirty flag to `state` and syncs it, before the first commit of a boot.
-  private func markDirty(_ generation: Generation) throws {
-    guard !generation.table.isDirty else { return }
-    let state = StoreState(
-      isDirty: true, bootID: ProcessIdentity.bootID, storeID: generation.meta.storeID,
-      durability: generation.meta.durability)
-    try state.write(to: generation.path + "/state")
-    try fault(throwing: .stateDirty)
-    generation.table.isDirty = true
   }
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import LarderLMDB
-internal import LarderSystem
+package import LarderSystem
 
 // CHECKPOINT RECORDS OF RELAXED AND DURABLE STORES (`synced`)
 //
@@ -40,11 +40,11 @@ package struct CheckpointRecord {
   private static let metaOffset = 64
 
   let storeID: (UInt64, UInt64)
-  let generation: UInt64
+  package let generation: UInt64
   let bootID: UInt64
   let time: Int64
   let dataBytes: UInt64
-  let meta: MetaPage
+  package let meta: MetaPage
   let log: LogPosition
   let logVersion: UInt64
 
@@ -125,24 +125,32 @@ package enum CheckpointFile {
   static func newest(
     in generationPath: String, generation: UInt64, storeID: (UInt64, UInt64)?
   ) throws(SystemError) -> CheckpointRecord? {
+    try all(in: generationPath, generation: generation, storeID: storeID)
+      .max { $0.rank < $1.rank }
+  }
+
+  /// Returns the valid records of this generation, in the order of the slots. Only the effective one is certain: the
+  /// pages of an older one may have been used again.
+  package static func all(
+    in generationPath: String, generation: UInt64, storeID: (UInt64, UInt64)?
+  ) throws(SystemError) -> [CheckpointRecord] {
     let file: OwnedFile
     do throws(SystemError) {
       file = try OwnedFile(path: generationPath + "/" + name, writable: false)
     } catch {
-      if error.isNoSuchFile { return nil }
+      if error.isNoSuchFile { return [] }
       throw error
     }
-    var newest: CheckpointRecord?
+    var records: [CheckpointRecord] = []
     for slot in 0..<2 * lanes {
       guard
         let record = CheckpointRecord(
           try file.read(count: CheckpointRecord.size, at: slot * slotSize)),
-        record.generation == generation, storeID.map({ $0 == record.storeID }) ?? true,
-        newest.map({ $0.rank < record.rank }) ?? true
+        record.generation == generation, storeID.map({ $0 == record.storeID }) ?? true
       else { continue }
-      newest = record
+      records.append(record)
     }
-    return newest
+    return records
   }
 
   /// Creates the file of a new generation. Its builder syncs the directory.

@@ -97,7 +97,7 @@ extension StoreCore {
               guard transaction.commitVersion == generation.versionBase &+ synced &+ 1 else {
                 return
               }
-              try generation.markClean()
+              try generation.markClean(newest: synced)
             }
           } catch EngineSignal.generationChanged {
             // The generation was left: its successor has a separate state.
@@ -110,7 +110,9 @@ extension StoreCore {
 
 extension Generation {
   /// Records that all commits are on the disk. Called under the writer lock, after the sync.
-  func markClean() throws {
+  ///
+  /// - Parameter newest: The id of the newest transaction.
+  func markClean(newest: UInt64) throws {
     // Files that were deleted or replaced get no `state`; their successor has its own.
     if isOrphaned { return }
     let changed = dataStatus?.changed ?? 0
@@ -119,9 +121,25 @@ extension Generation {
     // write of "dirty". In the opposite order that writer would commit while the file is clean.
     table.isDirty = false
     let state = StoreState(
-      isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID, dataChanged: changed,
-      durability: meta.durability)
-    try state.write(to: path + "/state")
+      isDirty: false, storeID: meta.storeID, clean: (changed, newest), durability: meta.durability,
+      pageCache: pageCache)
+    table.stateChanged = try state.write(to: path + "/state")
+  }
+
+  /// Records that commits may not be on the disk. Called under the writer lock, before the commit.
+  func markDirty() throws {
+    let state = StoreState(
+      isDirty: true, storeID: meta.storeID, durability: meta.durability, pageCache: pageCache)
+    let changed = try state.write(to: path + "/state")
+    try fault(throwing: .stateDirty)
+    // In this order: as long as the table is clean, nothing has been committed.
+    table.stateChanged = changed
+    table.isDirty = true
+  }
+
+  /// The page cache that this process writes to. Same precondition as ``dataStatus``.
+  private var pageCache: PageCacheIdentity {
+    PageCacheIdentity(ofDescriptor: environment.dataDescriptor)
   }
 }
 

@@ -359,7 +359,7 @@ package final class Generation: Sendable {
     }
     let alone = (try? presence.tryLock(.exclusive, at: PresenceLocks.openOffset)) == true
     if alone, canSynchronize, table.isDirty, !table.isFenced {
-      if synchronizeToClose() { try? markClean() }
+      if synchronizeToClose() { try? markClean(newest: environment.information.lastTransaction) }
     }
     fault(.closeSynced)
     if environment.usesWriteMap { recordChange() }

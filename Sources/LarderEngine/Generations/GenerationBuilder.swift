@@ -106,21 +106,23 @@ package struct GenerationBuilder {
   ) throws {
     let commitVersion = Generation.newestVersion(ofGeneration: meta.generation, in: environment)
     let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
+    let pageCache = PageCacheIdentity(ofDescriptor: environment.dataDescriptor)
     environment.close()
     if meta.durability.survivesSystemCrash {
       try recordBuilt(meta, in: path)
       try LogSegments.create(in: path)
     }
 
+    let state = StoreState(
+      isDirty: true, storeID: meta.storeID, durability: meta.durability, pageCache: pageCache)
+    let stateChanged = try state.write(to: path + "/state")
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
-      in: tableFile, for: meta, commitVersion: commitVersion, isDirty: true, dataChanged: changed)
+      in: tableFile, for: meta, commitVersion: commitVersion,
+      files: .init(
+        isDirty: true, dataChanged: changed, stateChanged: stateChanged, pageCache: pageCache))
     if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
     _ = try OwnedFile(path: path + "/presence", creation: .createNew)
-    let state = StoreState(
-      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
-      durability: meta.durability)
-    try state.write(to: path + "/state")
   }
 
   /// Synchronizes the data file and records it: a store that survives system crashes always has a checkpoint record.

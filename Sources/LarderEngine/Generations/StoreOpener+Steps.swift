@@ -93,17 +93,22 @@ extension StoreOpener {
 
   /// Whether an unused table belongs to this store: only then its flags apply.
   ///
-  /// If the data file is shorter than the table records, the file was truncated or the table
-  /// belongs to another store. In both cases every page is verified, and the pages decide.
+  /// If the data file is shorter than the table records, the file was truncated or replaced, or the table
+  /// belongs to another store. A table that is as the last process left it then says what is missing
+  /// (`StoreOpener+CrashRecovery.swift`); otherwise every page is verified, and the pages decide.
   func isCredible(_ table: SharedTable, _ path: String, dataSize: Int) throws -> Bool {
     if let state = try StoreState.read(from: path + "/state"),
       state.storeID != table.binding.storeID
     {
       return false
     }
+    if UInt64(dataSize) < table.dataBytes {
+      guard let data = try? OwnedFile(path: path + "/data.mdb", writable: false),
+        table.isCurrent(forDescriptor: data.descriptor)
+      else { return false }
+    }
     // In a copy of the files on btrfs, it has lost what keeps a full disk from raising SIGBUS.
-    let file = try OwnedFile(path: path + "/shared.table")
-    return UInt64(dataSize) >= table.dataBytes && file.ownBlocks() == .owned
+    return try OwnedFile(path: path + "/shared.table").ownBlocks() == .owned
   }
 
   /// Fences a generation through the file of its table, or throws: a new generation without a fence
@@ -140,9 +145,17 @@ extension StoreOpener {
     return nil
   }
 
+  /// Creates the table of a generation that no other process has open. Only recency and statistics are lost.
   func remakeTable(
-    _ path: String, _ meta: StoreMeta, _ environment: EnvironmentHandle, isDirty: Bool
+    _ path: String, _ meta: StoreMeta, _ environment: EnvironmentHandle
   ) throws -> SharedTable {
+    // Unless `state` says dirty, and of this page cache, the first writer makes it so.
+    let state = try StoreState.read(from: path + "/state")
+    let isDirty =
+      state.map {
+        $0.isDirty && $0.bootID == ProcessIdentity.bootID
+          && $0.pageCache.isProven(forDescriptor: environment.dataDescriptor)
+      } ?? false
     // A new file under a new name: a mapping of the old file stays unchanged.
     let temporary = path + "/shared.table.tmp"
     FileSystem.removeTree(temporary)
@@ -150,8 +163,11 @@ extension StoreOpener {
     try SharedTable.create(
       in: file, for: meta,
       commitVersion: Generation.newestVersion(ofGeneration: meta.generation, in: environment),
-      isDirty: isDirty,
-      dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0)
+      files: .init(
+        isDirty: isDirty,
+        dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0,
+        stateChanged: FileSystem.status(of: path + "/state")?.changed ?? 0,
+        pageCache: PageCacheIdentity(ofDescriptor: environment.dataDescriptor)))
     try FileSystem.rename(temporary, to: path + "/shared.table")
     guard
       let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))

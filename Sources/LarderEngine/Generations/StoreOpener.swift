@@ -17,9 +17,9 @@ internal import LarderSystem
 //   3  shared.table: it must be complete, of this version and of this generation. A process that is
 //      alone may rebuild it; otherwise it shows whether the other processes are of this boot and of
 //      this PID namespace, and whether the generation is fenced.
-//   4  alone: `state` and the counts of failed openings and of deaths inside LMDB decide between
-//      trust, verification of every page, an empty cache, and the last checkpoint of a relaxed
-//      store (StoreOpener+CrashRecovery.swift).
+//   4  alone: `state`, the page cache, and the counts of failed openings and of deaths inside LMDB
+//      decide between trust, verification of every page, an empty cache, and the last checkpoint of
+//      another store (StoreOpener+CrashRecovery.swift).
 //   5  the quick check, always: both meta pages are valid, and the file has at least its last size.
 //   6  LMDB opens the file; `meta` must agree with the table and with the options.
 //   7  this process acquires a slot and its bytes in presence, and releases the open lock.
@@ -151,6 +151,8 @@ package struct StoreOpener {
     let alone: Bool
     /// The shared-memory table, or `nil` if it has to be created again.
     var table: SharedTable?
+    /// Whether the log lacks commits that `data.mdb` has: a checkpoint makes up for it.
+    var needsCheckpoint = false
   }
 
   func open(_ number: UInt64) throws -> Outcome {
@@ -317,14 +319,24 @@ package struct StoreOpener {
     _ = try opening.presence.tryLock(.shared, at: PresenceLocks.openOffset)
     try environment.clearDeadReaders()
     table.openAttempts = 0
-    return .opened(
-      Generation(
-        directory: directory, meta: meta, environment: environment, tables: tables, slot: slot))
+    let generation = Generation(
+      directory: directory, meta: meta, environment: environment, tables: tables, slot: slot)
+    if opening.needsCheckpoint {
+      do {
+        try generation.keeper?.synchronize(generation)
+      } catch {
+        generation.closeUnused()
+        throw error
+      }
+      options.onEvent?(
+        .restored("the log was older than the store: a checkpoint has every commit again"))
+    }
+    return .opened(generation)
   }
 
   /// Returns the table of a generation. Without other processes, it is created again if it is of
-  /// another store, of an impossible commit version or of another boot, and gets this process's PID
-  /// namespace and the properties in `meta`.
+  /// another store, of an impossible commit version or of another page cache, and gets this process's
+  /// PID namespace and mount, and the properties in `meta`.
   private func validTable(
     _ opening: Opening, boundTo binding: SharedTable.Binding, _ meta: StoreMeta,
     _ environment: EnvironmentHandle
@@ -337,12 +349,8 @@ package struct StoreOpener {
     {
       table = nil
     }
-    if opening.alone, table == nil || table!.bootID != ProcessIdentity.bootID {
-      // Only recency and statistics are lost, and no process maps the old table. Unless `state`
-      // already marks this boot dirty, the first writer marks it.
-      let state = try StoreState.read(from: path + "/state")
-      let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
-      table = try remakeTable(path, meta, environment, isDirty: isDirty)
+    if opening.alone, table == nil || !table!.isCurrent(forDescriptor: environment.dataDescriptor) {
+      table = try remakeTable(path, meta, environment)
     }
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
@@ -350,6 +358,7 @@ package struct StoreOpener {
     // The budget of `meta` has a checksum; that of the table has none.
     if opening.alone {
       table.adoptNamespace()
+      table.pageCache = PageCacheIdentity(ofDescriptor: environment.dataDescriptor)
       table.budget = meta.budget
       table.entryBudget = meta.entryBudget
       table.policyCode = meta.policyCode

@@ -251,6 +251,11 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   /// The store's files were unusable and were quarantined; the store started empty. The text
   /// contains the cause.
   case resetToEmpty(String)
+  /// The store had been in use, and its last commits may not have been in its files any more: the system went down, the
+  /// file system was mounted again, or the files were copied or replaced. It was restored from its last checkpoint and its
+  /// log. The text contains the cause, and the number of commits that the log had. A `.durable` store has every commit
+  /// whose call had returned, a `.relaxed` one those up to its last sync.
+  case restored(String)
   /// Another process replaced the store's files, and this process switched to the new generation.
   case generationChanged(generation: UInt64)
   /// Processes of another PID namespace have this cache open. This process uses a separate store
@@ -272,6 +277,7 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
     switch self {
     case .damagedEntry(let text): "damaged entry: \(text)"
     case .resetToEmpty(let text): "started empty: \(text)"
+    case .restored(let text): "restored: \(text)"
     case .generationChanged(let generation): "switched to generation \(generation)"
     case .pidNamespaceConflict(let path): "another PID namespace uses this store; using \(path)"
     case .readerStalled(let pid, let count): "process \(pid) reads \(count) commits behind"

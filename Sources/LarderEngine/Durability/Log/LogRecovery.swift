@@ -61,17 +61,31 @@ struct LogReader {
   }
 }
 
+extension CheckpointRecord {
+  /// Returns the commit version up to which this checkpoint and the log after it have every commit.
+  ///
+  /// - Throws: ``StoreError/Code/damaged`` if the files of the log are missing.
+  package func reach(in path: String) throws -> UInt64 {
+    let version = Generation.versionBase(ofGeneration: generation) &+ transaction
+    guard log.segment != 0 else { return version }
+    var reader = try LogReader(self, in: path)
+    while try reader.next() != nil {}
+    return max(version, reader.version &- 1)
+  }
+}
+
 extension StoreOpener {
   /// R5: makes the changes after a checkpoint again, from the log. The caller is alone, and the checkpoint is in
   /// both metas.
   ///
   /// The checkpoint stays pinned: if the process is killed, the next opener starts at R1 again.
   ///
-  /// - Returns: The new checkpoint, whose snapshot contains all records; `nil` if there are none.
+  /// - Returns: The new checkpoint, whose snapshot contains all records, and their number; `nil` if there are none.
   static func replay(
     _ log: LogReader, after record: CheckpointRecord, in path: String
-  ) throws -> CheckpointRecord? {
+  ) throws -> (checkpoint: CheckpointRecord, commits: Int)? {
     var reader = log
+    let first = reader.version
     guard var changes = try reader.next() else { return nil }
     try GenerationBuilder.prepareLockFile(in: path, nil)
     let environment = try EnvironmentHandle(
@@ -109,9 +123,10 @@ extension StoreOpener {
     }
     _ = (consume pin, consume newest)
     let bytes = try FileSystem.status(of: path + "/data.mdb")?.size ?? 0
-    return CheckpointRecord(
+    let checkpoint = CheckpointRecord(
       storeID: record.storeID, generation: record.generation, time: record.time,
       dataBytes: UInt64(bytes), meta: page)
+    return (checkpoint, Int(clamping: reader.version &- first))
   }
 
   /// The bytes of changes that are made in one transaction.

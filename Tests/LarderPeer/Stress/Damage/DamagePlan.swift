@@ -166,6 +166,7 @@ struct DamagePlan: Sendable {
   func apply(at path: String) throws {
     try files.write(to: path)
     if isTrusted { try matchStateToData(path) }
+    try matchPageCache(path)
     for (place, stranger) in strangers {
       let target = path + place
       switch stranger {
@@ -182,6 +183,28 @@ struct DamagePlan: Sendable {
         try DamageBytes.makePipe(target)
       }
     }
+  }
+
+  /// Makes shared.table and state speak of the page cache of the files that were written here, where they are whole:
+  /// as those of the template's last process, not as a copy of them.
+  private func matchPageCache(_ path: String) throws {
+    guard let data = try? OwnedFile(path: path + data, writable: false) else { return }
+    let pageCache = PageCacheIdentity(ofDescriptor: data.descriptor)
+    var changed = try FileSystem.status(of: path + generation + "/state")?.changed ?? 0
+    if var state = try? StoreState.read(from: path + generation + "/state"),
+      state.pageCache != .none
+    {
+      state.pageCache = pageCache
+      changed = try state.write(to: path + generation + "/state", synchronous: false)
+    }
+    guard let file = try? OwnedFile(path: path + generation + "/shared.table"),
+      let size = try? file.status.size, size >= SharedTableShape.small.fileSize
+    else { return }
+    var words: [UInt8] = []
+    for word in [pageCache.mount, pageCache.fileSystem, changed] {
+      words.append(littleEndian: word)
+    }
+    try file.write(words, at: SharedTableLayout.pageCacheOffset)
   }
 
   /// Makes shared.table and state speak of the data file as it is now, where they are whole.

@@ -100,7 +100,8 @@ struct DamageTemplate: Sendable {
     // `state` it could not detect that the system has not restarted, and a cache would start empty.
     TestFiles.removeAll(generation + "/shared.table")
     let state = StoreState(
-      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
+      isDirty: true, storeID: meta.storeID,
+      pageCache: PageCacheIdentity(ofDescriptor: environment.dataDescriptor))
     try state.write(to: generation + "/state")
   }
 

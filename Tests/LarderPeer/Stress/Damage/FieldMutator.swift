@@ -152,11 +152,15 @@ enum FieldMutator {
 
   private static func state(_ bytes: inout [UInt8], _ random: inout SeededRandom) -> String {
     guard bytes.count == StoreState.size else { return "not a state file any more" }
-    let (offset, size) = [(0, 8), (8, 4), (12, 4), (16, 8), (24, 8), (32, 8), (40, 8), (48, 8)]
-      .randomElement(using: &random)!
+    let (offset, size) = [
+      (0, 8), (8, 4), (12, 4), (16, 8), (24, 8), (32, 8), (40, 8), (48, 8), (56, 8), (64, 8),
+      (72, 8),
+    ]
+    .randomElement(using: &random)!
     let text = spoil(&bytes, offset, size, "field", &random)
     if random.chance(25) { return text }
-    bytes.store(XXH64.hash(Array(bytes[..<56])), at: 56)
+    let end = StoreState.checksumOffset
+    bytes.store(XXH64.hash(Array(bytes[..<end])), at: end)
     return text + ", checksum put right"
   }
 

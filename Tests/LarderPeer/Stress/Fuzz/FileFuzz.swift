@@ -17,14 +17,16 @@ struct StateFuzz: FuzzTarget {
     [true, false].map {
       StoreState(
         isDirty: $0, bootID: random.next(), storeID: (random.next(), random.next()),
-        dataChanged: random.next()
+        clean: (random.next(), random.next()),
+        pageCache: .init(mount: random.next(), fileSystem: random.next())
       ).bytes()
     }
   }
 
   func repair(_ bytes: inout [UInt8]) {
     guard bytes.count >= StoreState.size else { return }
-    bytes.store(XXH64.hash(Array(bytes[..<56])), at: 56)
+    let end = StoreState.checksumOffset
+    bytes.store(XXH64.hash(Array(bytes[..<end])), at: end)
   }
 
   func run(_ bytes: [UInt8]) -> UInt64 {
@@ -124,7 +126,7 @@ struct TableFuzz: FuzzTarget {
       shape: SharedTableShape(budget: 0), created: 0)
     meta.storeID = (1, 2)
     try SharedTable.create(
-      in: file, for: meta, commitVersion: 3 << 40 + 17, isDirty: false, dataChanged: 0)
+      in: file, for: meta, commitVersion: 3 << 40 + 17, files: .init(isDirty: false))
     let head = try file.read(count: Self.head, at: 0)
     return [Array(head.prefix(512)), Array(head.prefix(1200)), head]
   }
