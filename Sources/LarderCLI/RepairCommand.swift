@@ -120,10 +120,10 @@ struct RepairCommand: ParsableCommand {
       + "\(report.pagesUnreachable + report.pagesScavenged) unreachable, "
       + "\(report.pagesScavenged) of them recovered.\n"
     if report.mayMissCommits {
-      text += "The newest meta page is damaged: the last commits may be missing.\n"
+      text += "The last commits may be missing.\n"
     }
     if report.isDiscarded {
-      text += "The system crashed while the cache was in use: it starts empty.\n"
+      text += "Commits of the cache may be missing: it starts empty.\n"
     }
     if report.evicted > 0 {
       text +=

@@ -9,8 +9,11 @@ internal import LarderSystem
 
 /// The analysis of a damaged store: its findings, and the entries and objects that repair keeps.
 final class RepairAnalysis {
+  /// The directory with the files that are read.
   private let path: String
   private let durability: Durability
+  private let lossReason: String?
+  private let restoration: CheckpointRestoration?
   private let isNamed: Bool
   let salvage: StoreSalvage
   var findings = FindingList(limit: 100)
@@ -21,6 +24,8 @@ final class RepairAnalysis {
   private var isDiscarded = false
   /// The table of the damaged generation, if it is valid: recency and counters.
   let oldTable: SharedTable?
+  /// Whether the table is as the last process left it.
+  private let isTableCurrent: Bool
   private(set) var report: RepairReport
 
   private struct Tally {
@@ -32,17 +37,27 @@ final class RepairAnalysis {
   }
 
   init(_ repair: StoreRepair) throws {
-    (path, durability, isNamed) = (repair.path, repair.durability, repair.isNamed)
+    (path, durability, isNamed) = (repair.source, repair.durability, repair.isNamed)
+    (lossReason, restoration) = (repair.lossReason, repair.restoration)
     let storePath = repair.directory.path
     report = RepairReport(outcome: .sound, path: storePath, durability: durability)
-    report.mayMissCommits = repair.isOlder || repair.wasInUse
-    if repair.wasInUse {
-      findings.add(
-        .error, CheckpointFile.name,
-        "the system went down while the store was in use, and what was synced last is not readable")
+    if let restoration {
+      report.mayMissCommits = repair.isOlder || restoration.mayMissCommits
+      for finding in restoration.findings {
+        findings.add(finding.severity, finding.place, finding.message)
+      }
+    } else {
+      let isLoss = lossReason != nil && durability.survivesSystemCrash
+      report.mayMissCommits = repair.isOlder || isLoss
+      if isLoss {
+        findings.add(
+          .error, CheckpointFile.name, "\(lossReason!), and what was synced last is not readable")
+      }
     }
     let opener = StoreOpener(directory: repair.directory, options: StoreOptions())
-    oldTable = (try? opener.openTable(path + "/shared.table", number: repair.number)) ?? nil
+    oldTable = (try? opener.openTable(repair.path + "/shared.table", number: repair.number)) ?? nil
+    let data = try OwnedFile(path: repair.path + "/data.mdb", writable: false)
+    isTableCurrent = oldTable?.isCurrent(forDescriptor: data.descriptor) ?? false
     salvage = try StoreSalvage(path: path + "/data.mdb", number: repair.number)
     guard salvage.reader.hasSnapshot else {
       throw StoreError(
@@ -58,6 +73,12 @@ final class RepairAnalysis {
     }
   }
 
+  /// Nothing is wrong with the files since they were restored.
+  var isOnlyRestored: Bool {
+    guard let restoration, restoration.isInPlace, isNamed else { return false }
+    return report.findings.count == restoration.findings.count
+  }
+
   /// Only `CURRENT` is wrong.
   var isOnlyUnnamed: Bool {
     !isNamed && report.findings.count == 1 && !report.isDiscarded
@@ -67,11 +88,8 @@ final class RepairAnalysis {
 
   func run() throws {
     if !isNamed { findings.add(.warning, "CURRENT", "it does not name the newest generation") }
-    if let state = try StoreState.read(from: path + "/state"), durability == .cache, state.isDirty,
-      state.bootID != ProcessIdentity.bootID
-    {
-      findings.add(
-        .error, "state", "the system went down while the cache was in use: nothing can be trusted")
+    if durability == .cache, let lossReason {
+      findings.add(.error, "state", "\(lossReason): nothing can be trusted")
       isDiscarded = true
       report.isDiscarded = true
     }
@@ -100,9 +118,9 @@ final class RepairAnalysis {
     }
   }
 
-  /// Whether no process began a later transaction, according to this boot's table.
+  /// Whether no process began a later transaction, according to a table that is as the last process left it.
   private func isNewest(_ transaction: UInt64) -> Bool {
-    guard let oldTable, oldTable.bootID == ProcessIdentity.bootID else { return false }
+    guard let oldTable, isTableCurrent else { return false }
     return oldTable.lastStamped == Generation.versionBase(ofGeneration: salvage.number)
       + transaction
   }

@@ -14,6 +14,8 @@ internal import LarderSystem
 // into a new generation next to it, complete and (of a durable store) on the disk before CURRENT
 // names it. Repair holds the open lock, and no process has the store open.
 //
+//     0  if the files of a durable or relaxed store are damaged, or their pages may be missing, checkpoint and log
+//        come first (`CheckpointRestoration.swift`)
 //     1  everything is read once, to collect findings and valid data (`StoreSalvage.swift`); if
 //        nothing is wrong, or in a dry run, repair ends here
 //     2  g-<n+1>.tmp is filled and completed
@@ -63,10 +65,14 @@ extension SharedStore {
 
   /// Checks the files of a store that no process has open, even if the store cannot be opened.
   ///
-  /// - Returns: The findings, the worst first.
+  /// - Returns: The findings, the worst first. If a repair would find nothing readable, one says so.
   /// - Throws: ``/LarderEngine/StoreError``, as ``repair(at:dryRun:keepsDamagedFiles:openTimeout:)``.
   public static func findings(at path: String? = nil) throws -> [StoreFinding] {
-    try repair(at: path, dryRun: true).findings
+    do {
+      return try repair(at: path, dryRun: true).findings
+    } catch let error as StoreError where error.code == .damaged {
+      return [StoreFinding(severity: .error, place: "repair", message: error.message)]
+    }
   }
 }
 
@@ -78,11 +84,17 @@ struct StoreRepair {
   /// Whether `CURRENT` names the generation.
   let isNamed: Bool
   /// Whether it names a newer one, of which nothing is left.
-  private(set) var isOlder: Bool
+  let isOlder: Bool
   private let gate: OpenLock
   private let presence: OwnedFile
+  /// The reason why commits may be missing from the files: their page cache is not proven, or they were replaced.
+  let lossReason: String?
+  /// The files that checkpoint and log gave back.
+  private(set) var restoration: CheckpointRestoration?
 
   var path: String { directory.generation(number) }
+  /// The directory with the files that are read: those of the generation, or what was restored from them.
+  var source: String { restoration?.path ?? path }
 
   init(at path: String, openTimeout: Duration) throws {
     if ForkGuard.isForkedChild { throw StoreError.usedAfterFork("repair") }
@@ -121,6 +133,7 @@ struct StoreRepair {
       throw StoreRepair.inUse(path, by: StoreRepair.processes(presence, directory, present))
     }
     fault(.openPresenceTaken)
+    lossReason = try opener.lossDoubt(ofGeneration: present, presence)
   }
 
   private static func processes(
@@ -150,23 +163,39 @@ struct StoreRepair {
   // MARK: Running
 
   mutating func run(dryRun: Bool, keepsDamagedFiles: Bool) throws -> RepairReport {
-    defer { gate.leave() }
-    if let record = try restorable() {
-      if dryRun { return restorableReport(record) }
-      do {
-        try StoreOpener.restore(record, in: path, durability: durability)
-      } catch {
-        // The log is not readable: what follows is that of the checkpoint.
-        try StoreOpener.restore(record, in: path, durability: durability, replays: false)
-        isOlder = true
-      }
-      FileSystem.removeTree(path + "/shared.table")
+    defer {
+      restoration?.removeCopy()
+      gate.leave()
     }
-    let survey = try RepairAnalysis(self)
+    let checkpoints = try CheckpointRestoration.Candidate.best(for: self)
+    if let checkpoints, lossReason != nil || checkpoints.isComplete {
+      restoration = try CheckpointRestoration(checkpoints, of: self, isDryRun: dryRun)
+    }
+    let survey: RepairAnalysis
+    do {
+      survey = try RepairAnalysis(self)
+      try survey.run()
+    } catch let error as StoreError where error.code == .damaged && restoration == nil {
+      // Older commits are more than nothing.
+      guard let checkpoints else { throw error }
+      restoration = try CheckpointRestoration(checkpoints, of: self, isDryRun: dryRun)
+      return try mend(with: run(RepairAnalysis(self)), dryRun, keepsDamagedFiles)
+    }
+    return try mend(with: survey, dryRun, keepsDamagedFiles)
+  }
+
+  private func run(_ survey: RepairAnalysis) throws -> RepairAnalysis {
     try survey.run()
+    return survey
+  }
+
+  private func mend(
+    with survey: RepairAnalysis, _ dryRun: Bool, _ keepsDamagedFiles: Bool
+  ) throws -> RepairReport {
     if survey.report.outcome == .sound || dryRun { return survey.report }
     var report = survey.report
     report.outcome = .repaired
+    if survey.isOnlyRestored { return report }
     if survey.isOnlyUnnamed {
       try CurrentPointer.write(number, in: directory, synchronous: true)
       return report
@@ -192,32 +221,6 @@ struct StoreRepair {
     }
     let options = StoreOptions(durability: durability)
     try StoreOpener(directory: directory, options: options).removeOldGenerations(but: newest + 1)
-    return report
-  }
-
-  /// Of a relaxed store that was in use when the system went down: what opening goes back to.
-  private func restorable() throws -> CheckpointRecord? {
-    guard wasInUse else { return nil }
-    return try? StoreOpener.validCheckpoint(in: path, generation: number).get()
-  }
-
-  /// Whether it is a relaxed store whose metas cannot be trusted.
-  var wasInUse: Bool {
-    guard durability.survivesSystemCrash,
-      let state = (try? StoreState.read(from: path + "/state")) ?? nil
-    else { return false }
-    return state.isDirty && state.bootID != ProcessIdentity.bootID
-  }
-
-  private func restorableReport(_ record: CheckpointRecord) -> RepairReport {
-    var report = RepairReport(outcome: .repairable, path: directory.path, durability: durability)
-    report.mayMissCommits = true
-    report.findings = [
-      StoreFinding(
-        severity: .warning, place: "state",
-        message:
-          "the system went down while the store was in use: opening it goes back to the last sync")
-    ]
     return report
   }
 

@@ -349,6 +349,8 @@ import Testing
     let before = try TestFiles.contents(of: StoreFiles(of: path).data)
     #expect(try SharedStore.repair(at: path, dryRun: true).outcome == .repairable)
     #expect(try TestFiles.contents(of: StoreFiles(of: path).data) == before)
+    let report = try SharedStore.repair(at: path)
+    #expect(report.outcome == .repaired && report.kept == 2 && report.lost == 0)
     #expect(try SharedStore.repair(at: path).outcome == .sound)
     #expect(try open(path).bytes(forKey: 1) == [1])
   }

@@ -232,5 +232,26 @@ extension Processes {
       #expect(try keys(bound + "/store", durability, events) == Array(0..<70))
       #expect(events.all == [])
     }
+
+    @Test(.enabled(if: canMountImages, needsImages))
+    func `A repair after the file system was mounted again restores before it salvages`() throws {
+      let disk = try LoopDisk(in: directory)
+      defer { disk.remove() }
+      let path = disk.mount + "/store"
+      let writer = try peer(path, "durable")
+      try write(0..<100, writer)
+      try disk.fail()
+      try kill(writer)
+      try disk.unmount()
+      try disk.mountAgain()
+      let plan = try SharedStore.repair(at: path, dryRun: true)
+      #expect(plan.outcome == .repairable && plan.kept == 100 && plan.lost == 0, "\(plan)")
+      let report = try SharedStore.repair(at: path)
+      #expect(report.outcome == .repaired && report.kept == 100 && report.isComplete, "\(report)")
+      #expect("\(report.findings)".contains("mounted again"))
+      let events = Events()
+      #expect(try keys(path, .durable, events) == Array(0..<100))
+      #expect(events.all == [])
+    }
   }
 }

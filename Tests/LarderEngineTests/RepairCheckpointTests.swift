@@ -1,0 +1,81 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderRecovery
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+/// A repair of damaged files whose checkpoint and log are whole.
+@Suite(.timeLimit(.minutes(15))) struct RepairCheckpointTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var original: String { directory.path + "/original" }
+  var path: String { directory.path + "/store" }
+
+  @Test func `A durable store that was truncated is repaired from its checkpoint and log`() throws {
+    let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 60)
+    for pages in [1, 2, 10, 60] {
+      let files = try ground.copy(to: path)
+      let size = try TestFiles.size(files.data)
+      try TestFiles.truncate(files.data, to: size - pages * 4096)
+      let cut = try TestFiles.contents(of: files.data)
+      let error = #expect(throws: StoreError.self) {
+        try SharedStore(at: path, .init(durability: .durable))
+      }
+      #expect(error?.code == .damaged, "\(pages) pages")
+      let plan = try SharedStore.repair(at: path, dryRun: true)
+      #expect(plan.outcome == .repairable && plan.isComplete, "\(pages) pages: \(plan)")
+      #expect(plan.kept == ground.newest.count && plan.lost == 0, "\(pages) pages")
+      #expect(plan.findings.contains { $0.place == "data.mdb" && $0.severity == .error })
+      #expect(try TestFiles.contents(of: files.data) == cut)
+      #expect(TestFiles.names(in: path).filter { $0.contains("g-") } == ["g-1"])
+      let report = try SharedStore.repair(at: path)
+      #expect(report.outcome == .repaired && report.isComplete, "\(pages) pages: \(report)")
+      #expect(
+        report.kept == ground.newest.count && !report.namespaces.contains(where: \.isRecovered))
+      // The damaged files are as they were.
+      let kept = try #require(report.damagedFiles)
+      #expect(try TestFiles.contents(of: kept + "/data.mdb") == cut)
+      #expect(TestFiles.names(in: path).filter { $0.hasSuffix(".tmp") } == [])
+      let found = try ground.check(path, mayMissCommits: false, "\(pages) pages")
+      #expect(found.count == ground.newest.count)
+      #expect(try SharedStore.repair(at: path).outcome == .sound)
+    }
+  }
+
+  @Test func `Damaged meta pages are repaired from the checkpoint and the log`() throws {
+    let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 20)
+    let files = try ground.copy(to: path)
+    try TestFiles.overwrite([UInt8](repeating: 0x5A, count: 8192), at: 0, in: files.data)
+    let report = try SharedStore.repair(at: path)
+    #expect(report.outcome == .repaired && report.kept == ground.newest.count && report.lost == 0)
+    // Nothing tells whether there was a commit that the log does not have.
+    #expect(report.mayMissCommits)
+    #expect(try ground.check(path, mayMissCommits: false, "").count == ground.newest.count)
+  }
+
+  @Test(
+    .enabled(if: hasFaults, needsFaults),
+    arguments: ["restoreWritten", "logReplayed", "openGenerationBuilt", "openCurrentWritten"])
+  func `A repair from the checkpoint that is killed leaves the old store or the new one`(
+    point: String
+  ) throws {
+    let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 30)
+    let files = try ground.copy(to: path)
+    try TestFiles.truncate(files.data, to: try TestFiles.size(files.data) - 8 * 4096)
+    // The tool restores for its plan first.
+    let occurrence = point.hasPrefix("open") ? 1 : 2
+    let outcome = try ChildProcess.run(
+      TestExecutable.tool.path, ["repair", path, "--yes"],
+      environment: ["LARDER_FAULTS": "\(point):kill@\(occurrence)"])
+    #expect(outcome.status == .signalled(9), "\(outcome)")
+    let report = try SharedStore.repair(at: path)
+    #expect(report.isComplete, "\(report)")
+    #expect(try ground.check(path, mayMissCommits: false, "").count == ground.newest.count)
+    #expect(TestFiles.names(in: path).filter { $0.hasSuffix(".tmp") } == [])
+  }
+}
