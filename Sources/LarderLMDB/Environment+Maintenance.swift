@@ -77,17 +77,18 @@ extension Environment {
       try Self.beginCopy(to: directory)
     }
     defer { lock.unlock() }
-    let unfinished = lock.path
+    var place = lock.path
     do throws(LMDBError) {
-      try handle.copy(to: unfinished)
+      try handle.copy(to: place)
       try convertingSystemErrors { () throws(SystemError) in
-        try OwnedFile(path: unfinished + "/data.mdb").synchronize()
-        try FileSystem.synchronizeDirectory(unfinished)
-        try FileSystem.rename(unfinished, to: directory)
+        try OwnedFile(path: place + "/data.mdb").synchronize()
+        try FileSystem.synchronizeDirectory(place)
+        try FileSystem.rename(place, to: directory)
+        place = directory
+        try FileSystem.synchronizeParents(of: FileSystem.absolute(directory) ?? directory)
       }
-      FileSystem.synchronizeParents(of: FileSystem.absolute(directory) ?? directory)
     } catch {
-      FileSystem.removeTree(unfinished)
+      FileSystem.removeTree(place)
       throw error
     }
   }

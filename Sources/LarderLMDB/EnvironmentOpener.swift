@@ -288,8 +288,8 @@ struct EnvironmentOpener {
   private func synchronizeNames() throws(LMDBError) {
     try convertingSystemErrors { () throws(SystemError) in
       try FileSystem.synchronizeDirectory(held.reference)
+      try FileSystem.synchronizeParents(of: path)
     }
-    FileSystem.synchronizeParents(of: path)
   }
 
   /// Allocates the blocks of `lock.mdb`. LMDB creates as many reader slots as the file has room

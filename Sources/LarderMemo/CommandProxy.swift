@@ -64,9 +64,10 @@ package enum CommandProxy {
   /// The columns of the terminal that standard error is, or nil.
   package static var errorColumns: Int? { RawDescriptor.columns(2) }
 
-  /// Renames a file and replaces an existing file of that name.
+  /// Renames a file and replaces an existing file of that name; on the disk when this returns.
   package static func rename(_ path: String, to other: String) throws {
     try FileSystem.rename(path, to: other)
+    try FileSystem.synchronizeName(of: other)
   }
 
   /// The position of the first argument of this process before `--` that is not UTF-8.

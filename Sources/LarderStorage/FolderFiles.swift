@@ -52,6 +52,9 @@ final class FolderFiles: Sendable {
   /// The striped locks used last, retained so that they stay the same.
   private let turns = Mutex<(identity: FileIdentity, turns: StripedLock)?>(nil)
 
+  /// The folder whose own name this process knows to be on the disk.
+  private let confirmed = Mutex<FileIdentity?>(nil)
+
   init(
     url: URL, createsDirectories: Bool, synchronization: DiskSyncPolicy, lockTimeout: Duration
   ) {
@@ -315,18 +318,33 @@ final class FolderFiles: Sendable {
       }
       if synchronization == .everyWrite { try file.synchronize() }
       try FileSystem.rename(new, to: destination)
-      if synchronization == .everyWrite { try FileSystem.synchronizeDirectory(path) }
     } catch {
       _ = try? FileSystem.removeFile(new)
       throw error
     }
+    try synchronizeNames()
+  }
+
+  /// Makes the names in the folder survive a loss of power, if writes wait for that; and once for each folder its own
+  /// name and those of the directories above it, which this process or a killed one may have created.
+  private func synchronizeNames() throws(SystemError) {
+    guard synchronization == .everyWrite else { return }
+    try FileSystem.synchronizeDirectory(path)
+    guard let identity = try FileSystem.status(of: path)?.identity,
+      confirmed.withLock({ $0 != identity })
+    else { return }
+    try FileSystem.synchronizeParents(of: path)
+    confirmed.withLock { $0 = identity }
   }
 
   func remove(_ name: String) throws {
     do throws(SystemError) {
-      let existed = try FileSystem.removeFile(place(name))
-      if existed, synchronization == .everyWrite { try FileSystem.synchronizeDirectory(path) }
+      try FileSystem.removeFile(place(name))
+      // Also of a file that is missing: its removal may be that of a process that was killed before its sync.
+      try synchronizeNames()
     } catch {
+      // Without its folder.
+      if error.isNoSuchFile { return }
       throw Self.inaccessible("remove", error)
     }
   }

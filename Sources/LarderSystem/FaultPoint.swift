@@ -38,7 +38,7 @@ internal import Darwin
 @usableFromInline
 package enum FaultPoint: String, CaseIterable, Sendable {
   // Opening, in order.
-  case openGateTaken, openGenerationBuilt, openGenerationRenamed, openCurrentWritten
+  case openGateTaken, openGenerationBuilt, openGenerationRenamed, currentRenamed, openCurrentWritten
   case openPresenceTaken, openTableReady, openBeforeEnvironment, openAfterEnvironment
   case openSlotTaken, openDone
   // Writing, in order (W0 to W5 of the protocol).
@@ -56,7 +56,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // recorded. After a system crash: the checkpoint is in both metas, is synced, is recorded again.
   // The redo log: the record is written; the new end is known; its transaction is committed.
   // A process has the lock for syncing it. After a system crash: changes from the log are committed.
-  case logWritten, logEnded, logCommitted, logSyncing, logSynced, logReplayed
+  // A file of it is created, and its name not synced yet.
+  case logWritten, logEnded, logCommitted, logSyncing, logSynced, logReplayed, logFileCreated
   case syncBegun, beforeRecord, afterRecord, restoreWritten, restoreSynced, restoreRecorded
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
@@ -76,8 +77,9 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   /// visible yet.
   package var canFail: Bool {
     switch self {
-    case .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .openCurrentWritten,
-      .openPresenceTaken, .openTableReady, .openBeforeEnvironment, .openAfterEnvironment,
+    case .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .currentRenamed,
+      .openCurrentWritten, .openPresenceTaken, .openTableReady, .openBeforeEnvironment,
+      .openAfterEnvironment,
       .openSlotTaken:
       true
     case .begin, .afterWriterLabel, .stateDirty, .betweenPuts, .afterEviction, .beforeStamps,
@@ -91,7 +93,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
       .restoreRecorded, .logWritten, .logEnded, .logCommitted, .logSyncing, .logSynced,
-      .logReplayed,
+      .logReplayed, .logFileCreated,
       .lockEntered, .lockQueued,
       .lockReleased,
       .writeOffered, .offersClaimed, .claimAwaited:

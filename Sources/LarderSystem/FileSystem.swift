@@ -101,13 +101,28 @@ package enum FileSystem {
   }
 
   /// Makes the name of `path` survive a loss of power, and the names of the directories above it,
-  /// which may be new as well. Directories that this user may not open were not created by this
-  /// process.
-  package static func synchronizeParents(of path: String) {
-    var parent = path[...]
-    while let slash = parent.lastIndex(of: "/") {
-      parent = parent[..<slash]
-      try? synchronizeDirectory(parent.isEmpty ? "/" : String(parent))
+  /// which may be new as well.
+  ///
+  /// - Throws: As ``synchronizeName(of:)``.
+  package static func synchronizeParents(of path: String) throws(SystemError) {
+    var name = path[...]
+    while let slash = name.lastIndex(of: "/") {
+      try synchronizeName(of: String(name))
+      name = name[..<slash]
+    }
+  }
+
+  /// Makes the name of `path` survive a loss of power.
+  ///
+  /// - Throws: The error of a sync that the disk refused. A directory that this user may not open, or whose file
+  ///   system has no syncs, is left as it is.
+  package static func synchronizeName(of path: String) throws(SystemError) {
+    let parent = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+    do throws(SystemError) {
+      try synchronizeDirectory(parent.isEmpty ? "/" : parent)
+    } catch {
+      let hasNoSyncs = [EINVAL, EROFS, EOPNOTSUPP, ENOSYS].contains(error.errno)
+      if error.isRefusedSync, !hasNoSyncs { throw error }
     }
   }
 

@@ -44,6 +44,11 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     code == ENOSPC || code == EFBIG || code == EDQUOT
   }
 
+  /// Whether the disk refused a sync: a later one can succeed although what this one could not write is lost.
+  package var isRefusedSync: Bool {
+    ["fsync", "fdatasync", "fcntl(F_FULLFSYNC)"].contains(operation)
+  }
+
   /// Whether this process, or the whole system, has no descriptor left.
   package var isOutOfFiles: Bool { SystemError.isOutOfFiles(errno) }
 

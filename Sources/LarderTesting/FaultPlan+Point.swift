@@ -43,7 +43,9 @@ extension FaultPlan {
     public static let openGenerationBuilt = Point(.openGenerationBuilt)
     /// The files have their final name, and `CURRENT` does not name them yet.
     public static let openGenerationRenamed = Point(.openGenerationRenamed)
-    /// `CURRENT` names the files.
+    /// `CURRENT` names the files, and after a loss of power perhaps the former ones.
+    public static let currentRenamed = Point(.currentRenamed)
+    /// `CURRENT` names the files; of a store that survives a loss of power, on the disk.
     public static let openCurrentWritten = Point(.openCurrentWritten)
     /// The process has determined whether other processes have the store open.
     public static let openPresenceTaken = Point(.openPresenceTaken)
@@ -112,6 +114,8 @@ extension FaultPlan {
     public static let logSynced = Point(.logSynced)
     /// After a system crash: a transaction with changes from the log is committed.
     public static let logReplayed = Point(.logReplayed)
+    /// A file of the log is created, and its name not synced yet.
+    public static let logFileCreated = Point(.logFileCreated)
 
     // MARK: Reading
 

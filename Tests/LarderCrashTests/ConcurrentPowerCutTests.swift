@@ -46,6 +46,7 @@ private struct RecordedCompany {
     let program = try TestExecutable.peer.path
     let points: [FaultPoint] = [
       .logWritten, .logEnded, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
+      .logFileCreated, .currentRenamed,
     ]
     if durability == "relaxed" { synced = [:] }
     let options = "\(root)/store \(durability)"
@@ -60,7 +61,8 @@ private struct RecordedCompany {
       let file = scratch.appending("commands-\(name)")
       try TestFiles.write(Array(commands.map { $0 + "\n" }.joined().utf8), to: file)
       let point = points.randomElement(using: &random)!
-      let number = Int.random(in: 3...20, using: &random)
+      let isOfName = [.logFileCreated, .currentRenamed].contains(point)
+      let number = isOfName ? 1 : Int.random(in: 3...20, using: &random)
       // A strict store syncs while no other process can write.
       let stops = name == "b" && durability == "durable" && random.chance(50)
       let fault = "\(stops ? .logSyncing : point):\(stops ? "stop" : "kill")@\(number)"
@@ -105,6 +107,7 @@ private struct RecordedCompany {
     ["open \(store)"]
       + (0..<20).map { index in
         if random.chance(5) { return "checkpoint" }
+        if random.chance(5) { return "compact" }
         let size = Int.random(in: 10...(random.chance(20) ? 9000 : 600), using: &random)
         let syncs = store.hasSuffix("relaxed") && random.chance(20)
         return "commit \(name) \(index) \(size)\(syncs ? " sync" : "")"

@@ -40,6 +40,7 @@ extension Crashes {
     return [
       .openGateTaken: at(openings, 1), .openGenerationBuilt: at(creations + condemnations, 1),
       .openGenerationRenamed: at(creations + condemnations, 1),
+      .currentRenamed: at(creations + condemnations, 1),
       .openCurrentWritten: at(creations + condemnations, 1),
       .openPresenceTaken: at(openings, 1), .openTableReady: at(openings, 1),
       .openBeforeEnvironment: at(openings, 1), .openAfterEnvironment: at(openings, 1),
@@ -60,6 +61,7 @@ extension Crashes {
       .logWritten: at(durable, 1, 3), .logEnded: at(durable, 1, 3),
       .logCommitted: at(durable, 1, 3),
       .logSyncing: at(durable, 1, 3),
+      .logFileCreated: at(["create a durable store", "create a relaxed store"], 1),
       .restoreWritten: at(restorations, 1), .restoreSynced: at(restorations, 1),
       .restoreRecorded: at(restorations, 1), .leaseTaken: at(["compute"], 1),
       .leaseRegistered: at(["compute"], 1),

@@ -47,7 +47,7 @@ struct RecordedLife {
       answered += session.commands.prefix(answers.count)
       if answers.count < session.commands.count {
         let isCommitted = session.kill.map {
-          ![.logWritten, .logEnded, .beforeCommit].contains($0.point)
+          ![.logWritten, .logEnded, .beforeCommit, .logFileCreated].contains($0.point)
         }
         cutOff[answered.count] = (session.commands[answers.count], isCommitted!)
       }

@@ -12,8 +12,14 @@ import Testing
 /// commands, and perhaps one more.
 extension PowerCuts {
   private static let points: [FaultPoint] = [
-    .logWritten, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
+    .logWritten, .beforeCommit, .afterCommit, .logCommitted, .logSyncing, .logFileCreated,
+    .currentRenamed,
   ]
+
+  /// Returns the passage of a point at which a process is killed. Files are created and renamed rarely.
+  private static func passage(of point: FaultPoint, _ random: inout SeededRandom) -> Int {
+    [.logFileCreated, .currentRenamed].contains(point) ? 1 : Int.random(in: 3...30, using: &random)
+  }
 
   /// Returns the commands of a process: records of several sizes that fill segments, and checkpoints.
   private static func commands(
@@ -27,6 +33,7 @@ extension PowerCuts {
         case 8..<10: "pair \(name)\(index)"
         case 10..<12: "remove \(index % 5)"
         case 12: "checkpoint"
+        case 13: "compact"
         default: "set \(index % 9) \(name)\(index)"
         }
       commands.append(command)
@@ -45,7 +52,7 @@ extension PowerCuts {
     var sessions: [(commands: [String], kill: (point: FaultPoint, number: Int)?)] = []
     for name in ["a", "b", "c", "d", "e"] {
       let point = points.randomElement(using: &random)!
-      let number = Int.random(in: 3...30, using: &random)
+      let number = passage(of: point, &random)
       let commands = commands(path, name, &random) + (name == "d" ? ["close"] : [])
       sessions.append((commands, killing && name < "d" ? (point, number) : nil))
     }

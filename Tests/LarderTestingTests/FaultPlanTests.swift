@@ -17,7 +17,8 @@ import Glibc
 
 @Suite struct FaultPlanTests {
   static let documented: [FaultPlan.Point] = [
-    .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .openCurrentWritten,
+    .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .currentRenamed,
+    .openCurrentWritten,
     .openPresenceTaken, .openTableReady, .openBeforeEnvironment, .openAfterEnvironment,
     .openSlotTaken, .openDone, .begin, .afterWriterLabel, .stateDirty, .betweenPuts,
     .afterEviction, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
@@ -26,6 +27,7 @@ import Glibc
     .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun,
     .beforeRecord,
     .logWritten, .logEnded, .logCommitted, .logSyncing, .logSynced, .logReplayed,
+    .logFileCreated,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
     .lockEntered, .lockQueued, .lockReleased, .writeOffered, .offersClaimed, .claimAwaited,
   ]

@@ -48,6 +48,23 @@ extension SharedTable {
     unsafe half(SharedTableLayout.syncFailed).pointee.load(ordering: .acquiring) != 0
   }
 
+  /// Whether the names that lead to the files of the generation are on the disk (`SyncedNames.swift`).
+  ///
+  /// - Parameter root: The path of the store: one that was moved has other names.
+  func hasSyncedNames(below root: String) -> Bool {
+    unsafe half(SharedTableLayout.names).pointee.load(ordering: .acquiring)
+      == Self.mark(ofNamesBelow: root)
+  }
+
+  func noteSyncedNames(below root: String) {
+    unsafe half(SharedTableLayout.names).pointee.store(
+      Self.mark(ofNamesBelow: root), ordering: .releasing)
+  }
+
+  private static func mark(ofNamesBelow root: String) -> UInt32 {
+    UInt32(truncatingIfNeeded: XXH64.hash(Array(root.utf8))) | 1
+  }
+
   /// Records that a sync of this generation failed. The mark is permanent.
   package func noteFailedSync() {
     unsafe half(SharedTableLayout.syncFailed).pointee.store(1, ordering: .releasing)

@@ -67,6 +67,8 @@
 //      472  reader check    u64   wall milliseconds of the last search for stale readers
 //      480  data changed    u64   modification time of data.mdb, from its status after a commit
 //      488  successor       u64   the generation a compaction is copying this one into; 0: none
+//      496  names           u32   a hash of the store's path: the names below it that lead to the files are on the
+//                               disk (`SyncedNames.swift`)
 //      512  retired         16 u64  counters of processes that have exited
 //      640  lease map       16 u64  a bit for each lease slot: set while writers have to read it
 //      768  use clock       u64   the tick that readers store; only rarely changed words are on its
@@ -164,6 +166,7 @@ package enum SharedTableLayout {
   package static let readerCheck = 472
   package static let dataChanged = 480
   package static let successor = 488
+  package static let names = 496
   package static let retired = 512
   package static let leaseMap = 640
   @inlinable package static var useClock: Int { 768 }

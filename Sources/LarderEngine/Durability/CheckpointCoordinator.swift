@@ -208,7 +208,7 @@ final class CheckpointCoordinator: Sendable {
     } catch let error as LMDBError {
       table.noteFailedSync()
       throw CheckpointCoordinator.failure(generation, error.code.rawValue)
-    } catch let error as SystemError where error.operation.hasSuffix("sync") {
+    } catch let error as SystemError where error.isRefusedSync {
       table.noteFailedSync()
       throw CheckpointCoordinator.failure(generation, error.errno)
     }

@@ -174,7 +174,11 @@ package enum CheckpointFile {
     {
       defer { _ = try? presence.tryLock(.none, at: PresenceLocks.laneOffset(lane)) }
       let size = size(ofLanes: lane + 1)
-      let isNew = try file.status.size < size
+      let found = try file.status.size
+      // A file that was deleted is created again. It has bytes only after its name is on the disk: the next
+      // process that finds some syncs the file alone.
+      if found == 0 { try FileSystem.synchronizeDirectory(generationPath) }
+      let isNew = found < size
       if isNew { try file.preallocate(size) }
       var ages: [(UInt64, UInt64)] = []
       for slot in 0..<2 {
@@ -184,13 +188,7 @@ package enum CheckpointFile {
       }
       let slot = 2 * lane + (ages[0] <= ages[1] ? 0 : 1)
       try file.write(record.bytes(), at: slot * slotSize)
-      if isNew {
-        // The file was deleted or truncated: its directory entry must be synced as well.
-        try file.synchronize()
-        try FileSystem.synchronizeDirectory(generationPath)
-      } else {
-        try file.synchronizeContent()
-      }
+      if isNew { try file.synchronize() } else { try file.synchronizeContent() }
       return true
     }
     return false

@@ -224,11 +224,11 @@ extension StoreCore {
     guard options.durability == .relaxed else { return }
     do {
       let failed: Generation? = try withGeneration { generation in
-        var hasFailed = false
         do { try synchronizeLog(of: generation) } catch let error as StoreError {
           guard generation.table.hasFailedSync else { throw error }
-          hasFailed = true
         }
+        // Also if the log has nothing to sync: the disk may have refused to sync the names of the files.
+        let hasFailed = generation.table.hasFailedSync
         if generation.table.isFenced { throw EngineSignal.generationChanged }
         // What is on the disk there is lost with files that were deleted.
         if generation.searchForLostFiles() {

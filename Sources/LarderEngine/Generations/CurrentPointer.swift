@@ -45,6 +45,9 @@ package enum CurrentPointer {
   }
 
   /// Makes a generation the current one, for all processes at once.
+  ///
+  /// - Parameter synchronous: Whether the new name is on the disk when this returns. A process that is killed before
+  ///   leaves a name that is not: see `SyncedNames.swift`.
   package static func write(
     _ number: UInt64, in directory: StoreDirectory, synchronous: Bool
   ) throws(SystemError) {
@@ -60,6 +63,7 @@ package enum CurrentPointer {
       FileSystem.removeTree(directory.current)
     }
     try FileSystem.rename(temporary, to: directory.current)
+    try fault(throwing: .currentRenamed)
     if synchronous { try FileSystem.synchronizeDirectory(directory.root) }
   }
 

@@ -37,18 +37,6 @@ package struct GenerationBuilder {
     }
   }
 
-  /// Names a complete generation in `CURRENT`.
-  package func put(_ temporary: String, inForceAs number: UInt64) throws {
-    let survivesSystemCrash = options.durability.survivesSystemCrash
-    if survivesSystemCrash { try synchronizeNames(in: temporary) }
-    try fault(throwing: .openGenerationBuilt)
-    try FileSystem.rename(temporary, to: directory.generation(number))
-    if survivesSystemCrash { try FileSystem.synchronizeDirectory(directory.root) }
-    try fault(throwing: .openGenerationRenamed)
-    try CurrentPointer.write(number, in: directory, synchronous: survivesSystemCrash)
-    try fault(throwing: .openCurrentWritten)
-  }
-
   private func build(
     number: UInt64, heritage: StoreMeta?, budget known: UInt64?, in path: String
   ) throws {
@@ -136,13 +124,6 @@ package struct GenerationBuilder {
       storeID: meta.storeID, generation: meta.generation, time: Clocks.wallMilliseconds(),
       dataBytes: UInt64(try data.status.size), meta: page)
     try CheckpointFile.create(record, in: path)
-  }
-
-  /// Makes the names of the files durable in addition to their contents.
-  private func synchronizeNames(in path: String) throws(SystemError) {
-    try FileSystem.synchronizeDirectory(path)
-    try FileSystem.synchronizeDirectory(directory.root)
-    FileSystem.synchronizeParents(of: directory.realRoot)
   }
 
   /// Creates the directory of a generation, whose files own the blocks that are preallocated.

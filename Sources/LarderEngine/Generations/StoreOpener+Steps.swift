@@ -198,8 +198,11 @@ extension StoreOpener {
   /// generation must switch to this one before any write here: no older value may be served any
   /// more.
   ///
+  /// - Parameter keepsFiles: Whether the older generations are left, and stay: a loss of power may lead back to one.
   /// - Throws: `SystemError` if a process may remain in an older generation.
-  package func removeOldGenerations(but number: UInt64) throws(SystemError) {
+  package func removeOldGenerations(
+    but number: UInt64, keepsFiles: Bool = false
+  ) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
     // A copy that no process writes any more is removed; what cannot be determined stays.
     let isCopying = (try? CopyLock.isHeld(in: directory)) ?? true
@@ -223,6 +226,7 @@ extension StoreOpener {
           try supersedeOrFenceStale(path, for: number)
           continue
         }
+        if keepsFiles { continue }
       }
       let mark = path + "/" + StoreDirectory.setAsideMark
       if !isUnfinished, StoreDirectory.exists(mark) {

@@ -97,7 +97,8 @@ package struct StoreOpener {
       case .opened(let generation):
         do throws(SystemError) {
           if named == nil { try CurrentPointer.write(number, in: directory, synchronous: true) }
-          try removeOldGenerations(but: number)
+          let isConfirmed = try confirmNames(of: generation)
+          try removeOldGenerations(but: number, keepsFiles: !isConfirmed)
         } catch {
           generation.closeUnused()
           throw StoreError(error, during: "open", path: directory.path)

@@ -50,4 +50,8 @@ extension Mutant {
   static var logLeftUnsynced: Mutant { Mutant("logLeftUnsynced") }
   static var logOrphanKept: Mutant { Mutant("logOrphanKept") }
   static var logRecycledEarly: Mutant { Mutant("logRecycledEarly") }
+  /// A segment has bytes before its name is on the disk.
+  static var logNamedLate: Mutant { Mutant("logNamedLate") }
+  /// An opener takes the names of a generation and of `CURRENT` for synced.
+  static var namesUnconfirmed: Mutant { Mutant("namesUnconfirmed") }
 }

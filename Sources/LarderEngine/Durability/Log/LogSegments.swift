@@ -8,6 +8,11 @@ internal import Synchronization
 /// The segments of a log, as one process has them open.
 ///
 /// A segment that is not in use by the log keeps its file. Files are never removed while a generation exists.
+///
+/// Of a durable store a file has bytes only after its name is on the disk: the directory is synced while the file
+/// is empty. So a process that finds a segment syncs the file alone, though the process that has created it was
+/// killed. A file without bytes is no segment; the next one that is begun completes it. The syncs of a relaxed store
+/// are of the directory as well (`RedoLog+Syncing.swift`).
 final class LogSegments: Sendable {
   struct Segment: Sendable {
     let file: OwnedFile
@@ -17,7 +22,7 @@ final class LogSegments: Sendable {
 
   private let path: String
   private let storeID: (UInt64, UInt64)
-  /// Whether a new file is on the disk before it is used.
+  /// Whether a new file and its name are on the disk before it is used.
   private let syncsFiles: Bool
   private let known = Mutex<[UInt64: Segment]>([:])
 
@@ -99,7 +104,7 @@ final class LogSegments: Sendable {
       count += 1
       let fileSize = try file.status.size
       total += fileSize
-      // One of a relaxed store of which the system crashed before the first sync.
+      // One whose creator was killed, or of a relaxed store of which the system crashed before the first sync.
       if fileSize < Self.smallest { unusable = count - 1 }
       largest = max(largest, fileSize)
       let header = LogSegmentHeader(try file.read(count: LogSegmentHeader.size, at: 0))
@@ -133,33 +138,39 @@ final class LogSegments: Sendable {
     do throws(SystemError) {
       return try create(number, size: size)
     } catch {
-      guard error.isStorageFull else { throw error }
-      FileSystem.removeTree(path + "/" + Self.name(number) + ".new")
+      guard error.isStorageFull, !error.isRefusedSync else { throw error }
+      // Without bytes the file is no segment, and is completed by the next writer that needs one.
+      try? OwnedFile(path: path + "/" + Self.name(number)).truncate(to: 0)
       return nil
     }
   }
 
-  /// Creates a file that is full of zeros; on the disk unless a relaxed store syncs it later.
+  /// Creates a file that is full of zeros, or completes that of a process that was killed meanwhile; on the disk
+  /// unless a relaxed store syncs it later.
   @discardableResult
   private func create(_ number: Int, size: Int) throws(SystemError) -> OwnedFile {
-    let name = path + "/" + Self.name(number)
-    // Under another name until it is complete: a process may be killed meanwhile.
-    let file = try OwnedFile(path: name + ".new", creation: .createIfMissing)
-    try file.preallocate(size)
+    let file = try OwnedFile(path: path + "/" + Self.name(number), creation: .createIfMissing)
     // The first one is on the disk before a checkpoint names it.
-    if !syncsFiles, number > 0 {
-      try FileSystem.rename(name + ".new", to: name)
+    guard syncsFiles || number == 0 else {
+      try file.preallocate(size)
       return file
     }
+    let isNamedLate = Mutant.logNamedLate.isActive
+    if isNamedLate { try Self.fill(file, size) }
+    fault(.logFileCreated)
+    try FileSystem.synchronizeDirectory(path)
+    if !isNamedLate { try Self.fill(file, size) }
+    return file
+  }
+
+  private static func fill(_ file: OwnedFile, _ size: Int) throws(SystemError) {
+    try file.preallocate(size)
     // One page at a time: Linux would keep more of them as one unit, all of which each record and sync looks at.
     let zeros = [UInt8](repeating: 0, count: 4096)
     for offset in stride(from: 0, to: size, by: zeros.count) {
       try file.write(zeros, at: offset)
     }
     try file.synchronize()
-    try FileSystem.rename(name + ".new", to: name)
-    try FileSystem.synchronizeDirectory(path)
-    return file
   }
 
   /// Creates the first segment file of a new generation.

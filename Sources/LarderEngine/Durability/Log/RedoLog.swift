@@ -169,8 +169,12 @@ final class RedoLog: Sendable {
     // of this transaction begins a chain as well, and writes to none of the old segments.
     table.setLogEnd(.none, after: committed)
     guard
-      let segment = try segments.begin(
-        version: version &+ 1, chain: chain, size: size, after: table.logStart, needed: nil)
+      let segment = try notingRefusal(
+        generation,
+        { () throws(SystemError) in
+          try segments.begin(
+            version: version &+ 1, chain: chain, size: size, after: table.logStart, needed: nil)
+        })
     else {
       if syncsLater { return nil }
       throw StoreError(
@@ -228,9 +232,13 @@ final class RedoLog: Sendable {
       // Segments after the one with the end of the log are those of transactions that did not commit.
       let current = table.logEnd(after: writer &- 1)?.segment ?? .max
       let start = Mutant.logRecycledEarly.isActive ? current : table.logStart
-      let segment = try segments.begin(
-        version: version &+ 1, chain: chain, size: size, after: table.logStart,
-        needed: min(start, current)...current)
+      let segment = try notingRefusal(
+        generation,
+        { () throws(SystemError) in
+          try segments.begin(
+            version: version &+ 1, chain: chain, size: size, after: table.logStart,
+            needed: min(start, current)...current)
+        })
       if segment != nil || !isFirst { return segment }
       if syncsLater {
         fullSince.store(checkpoint, ordering: .relaxed)
@@ -239,6 +247,19 @@ final class RedoLog: Sendable {
       try generation.keeper?.synchronize(generation)
     }
     return nil
+  }
+
+  /// Begins a segment, and notes a sync that the disk refused: of the file, or of its name.
+  private func notingRefusal<Result>(
+    _ generation: Generation, _ begin: () throws(SystemError) -> Result
+  ) throws -> Result {
+    do throws(SystemError) {
+      return try begin()
+    } catch {
+      guard error.isRefusedSync else { throw error }
+      generation.table.noteFailedSync()
+      throw CheckpointCoordinator.failure(generation, error.errno)
+    }
   }
 
   /// Makes the record of a transaction invalid whose commit has failed. The caller has the writer ticket.
