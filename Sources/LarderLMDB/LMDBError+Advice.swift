@@ -60,7 +60,10 @@ extension LMDBError: CustomStringConvertible {
     case ENOTDIR, EEXIST, ELOOP:
       "Pass the path of a directory whose files are regular files, not links."
     case ENOENT: "Pass the path of an existing directory."
-    case EACCES, EPERM, EROFS: "Check the owner and mode of the directory (0700) and its files."
+    case EACCES, EPERM: "Check the owner and mode of the directory (0700) and its files."
+    case EROFS:
+      "The file system is read-only, and readers write to lock.mdb as well. Mount it writable, or copy the "
+        + "environment to another file system."
     case ENOMEM: "Pass a smaller mapSize, or raise the limit on address space (ulimit -v)."
     case EMFILE, ENFILE: "Close files, or raise the limit on open files (ulimit -n)."
     case _ where isStorageFull:

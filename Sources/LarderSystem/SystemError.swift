@@ -79,6 +79,11 @@ extension SystemError {
   /// The error number of a path with a component that is not a directory.
   package static var notADirectory: CInt { ENOTDIR }
 
+  /// Whether the file system permits no change.
+  package var isReadOnly: Bool { SystemError.isReadOnly(errno) }
+
+  package static func isReadOnly(_ code: CInt) -> Bool { code == EROFS }
+
   /// Whether this user lacks the permission to read the path.
   package var isPermissionDenied: Bool { errno == EACCES || errno == EPERM }
 

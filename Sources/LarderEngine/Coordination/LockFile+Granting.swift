@@ -111,7 +111,7 @@ extension LockFile {
     )
     words.store(nextToken(slot), at: offset + Layout.requestToken)
     words.store(Clocks.monotonicNanoseconds(), at: offset + Layout.requestGranted)
-    words.store(UInt64(Clocks.wallMilliseconds()), at: offset + Layout.requestSince)
+    words.store(UInt64(clamping: Clocks.wallMilliseconds()), at: offset + Layout.requestSince)
     guard exchange(request, id(request), .waiting, .granted) else { return false }
     if request == own { return true }
     if isAsync { wakeThread(of: owner) } else { words.wake(at: offset) }

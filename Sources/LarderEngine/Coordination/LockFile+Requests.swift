@@ -154,7 +154,7 @@ extension LockFile {
     words.store32(UInt32(slot), at: offset + Layout.requestSlot)
     words.store32(0, at: offset + Layout.requestNext)
     words.store(id, at: offset + Layout.requestID)
-    words.store(UInt64(Clocks.wallMilliseconds()), at: offset + Layout.requestSince)
+    words.store(UInt64(clamping: Clocks.wallMilliseconds()), at: offset + Layout.requestSince)
     words.store(call.caller, at: offset + Layout.requestCaller)
     words.store(0, at: offset + Layout.requestGranted)
     words.store32(LockState.word(id, .waiting), at: offset)

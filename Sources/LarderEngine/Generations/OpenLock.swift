@@ -40,8 +40,10 @@ package final class OpenLock: Sendable {
         }
         throw StoreError(
           error.isStorageFull ? .storageFull : .directory, during: "open", path: directory.gate,
-          "The store's gate cannot be opened (\(error)). Check the directory's owner and mode "
-            + "(0700).", errorNumber: error.errno)
+          "The store's gate cannot be opened (\(error)). "
+            + (error.isReadOnly
+              ? StoreError.readOnly : "Check the directory's owner and mode (0700)."),
+          errorNumber: error.errno)
       }
       guard Clocks.monotonicNanoseconds() < deadline else {
         throw timedOut(directory, after: timeout, holder: waited?.lockHolder)

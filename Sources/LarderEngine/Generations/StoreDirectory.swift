@@ -325,7 +325,8 @@ package struct StoreDirectory: Sendable, Hashable {
     if error.isStorageFull { return StoreError(error, during: "open", path: path) }
     return StoreError(
       .directory, during: "open", path: path,
-      "The directory cannot be created (\(error)). Create it with mode 0700, or choose another.",
+      "The directory cannot be created (\(error)). "
+        + (error.isReadOnly ? StoreError.readOnly : "Create it with mode 0700, or choose another."),
       errorNumber: error.errno)
   }
 

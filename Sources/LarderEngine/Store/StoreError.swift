@@ -153,7 +153,10 @@ extension StoreError {
     }
     self.init(
       .system, during: operation, path: path ?? error.path,
-      "\(error)." + (error.isOutOfFiles ? StoreError.outOfFiles : ""), errorNumber: error.errno)
+      "\(error)."
+        + (error.isOutOfFiles
+          ? StoreError.outOfFiles : error.isReadOnly ? " " + StoreError.readOnly : ""),
+      errorNumber: error.errno)
   }
 
   /// Creates a store error from an LMDB error.
@@ -184,7 +187,8 @@ extension StoreError {
         .system, during: operation, path: path,
         "\(error.cause)." + (isOutOfFiles ? StoreError.outOfFiles : "")
           + (error.code.rawValue == SystemError.inputOutput
-            ? " Nothing was stored. Check the disk." : ""),
+            ? " Nothing was stored. Check the disk." : "")
+          + (SystemError.isReadOnly(error.code.rawValue) ? " " + StoreError.readOnly : ""),
         errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
     }
   }
@@ -221,6 +225,11 @@ extension StoreError {
         + "and open the store again.",
       errorNumber: 12)
   }
+
+  /// The remedy where the file system permits no change.
+  static let readOnly =
+    "The file system is read-only, and a process that only reads writes to the files of a store as well. "
+    + "Mount it writable, or copy the store to another file system."
 
   private static let outOfFiles =
     " Close files, or raise the limit on open files (`ulimit -n`): a store uses about a dozen."

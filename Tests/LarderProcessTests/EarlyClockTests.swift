@@ -1,0 +1,33 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+extension Processes {
+  @Test(
+    .enabled(if: PreloadShim.isAvailable, "needs preload shims"), .timeLimit(.minutes(15)))
+  func `With a clock before 1970 locks and writes work`() throws {
+    let directory = try TemporaryDirectory()
+    let shim = try PreloadShim("wall_clock", in: directory.path)
+    let environment = shim.environment.merging(["WALL_CLOCK": "-1000000"]) { $1 }
+    let path = directory.appending("store")
+    let peers = try (0..<2).map { _ in try TestExecutable.peer.start(environment: environment) }
+    for peer in peers {
+      #expect(try peer.ask("open \(path) durable", deadline: .seconds(120)).hasPrefix("opened "))
+      try peer.order("set 1 a")
+    }
+    #expect(try peers[0].ask("lock early", deadline: .seconds(120)).hasPrefix("holding "))
+    try peers[1].send("lock early")
+    try peers[0].order("go")
+    #expect(try peers[1].nextLine(deadline: .seconds(120)).hasPrefix("holding "))
+    try peers[1].order("go")
+    #expect(try peers[0].ask("get 1") == "value a")
+    #expect(try peers[1].ask("verify") == "sound")
+    for peer in peers { try peer.dismiss() }
+  }
+}
