@@ -12,6 +12,9 @@ internal import Synchronization
 // Count 0 is of commits below 65.536 µs (2^16 ns), count n below 2^n times that, and the last one of
 // all longer ones. A reader of the table subtracts two readings.
 //
+// The time is even; it is odd while the thread waits for the disk, so that others do not take the process for a stalled
+// one.
+//
 // Only the thread with the process writer lock stores these words, with plain stores. No other process
 // writes their cache line.
 
@@ -70,7 +73,25 @@ extension SharedTable {
   @inline(__always)
   func beginWriting(process: Int) {
     unsafe word(offset(process: process) + SharedTableLayout.processWriting).pointee.store(
-      Clocks.monotonicNanoseconds(), ordering: .relaxed)
+      Clocks.monotonicNanoseconds() & ~1, ordering: .relaxed)
+  }
+
+  /// Runs syncs, and shows meanwhile that this process waits for the disk. The caller has the process writer lock.
+  @inline(__always)
+  func waitingForDisk<R>(process: Int, _ body: () throws -> R) rethrows -> R {
+    let address = unsafe word(offset(process: process) + SharedTableLayout.processWriting)
+    let since = unsafe address.pointee.load(ordering: .relaxed)
+    // Without the ticket nobody waits; within another call of this method, the outer one ends it.
+    if since == 0 || since & 1 == 1 { return try body() }
+    unsafe address.pointee.store(since | 1, ordering: .relaxed)
+    defer { unsafe address.pointee.store(since, ordering: .relaxed) }
+    return try body()
+  }
+
+  /// Whether the process in a slot has the writer ticket and waits for the disk.
+  package func isWaitingForDisk(process: Int) -> Bool {
+    unsafe word(offset(process: process) + SharedTableLayout.processWriting).pointee
+      .load(ordering: .relaxed) & 1 == 1
   }
 
   /// Whether a process has begun to write: it has the writer ticket, and may have LMDB's writer lock.

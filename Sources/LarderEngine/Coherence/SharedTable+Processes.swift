@@ -22,6 +22,14 @@ extension SharedTable {
     return pid == 0 ? nil : Int32(truncatingIfNeeded: pid)
   }
 
+  /// Returns the slot of a process, or `nil` if it has none.
+  func slot(ofProcess pid: Int32) -> Int? {
+    if let holder = ticketHolder, holder < shape.processSlots, self.pid(process: holder) == pid {
+      return holder
+    }
+    return (0..<shape.processSlots).first { self.pid(process: $0) == pid }
+  }
+
   /// Returns the start time of the process in a slot.
   package func startTime(process: Int) -> UInt64 {
     unsafe word(offset(process: process) + 8).pointee.load(ordering: .acquiring)

@@ -109,8 +109,8 @@
 //             for each pooled reader, the last for the writer; while the thread is inside LMDB:
 //             the time of entry, by the recency clock in units of 16.384 s; otherwise zero)
 //             256 writing since u64: while the process has the writer ticket, the time of its
-//             acquisition, in nanoseconds of the monotonic clock; otherwise zero   264 commits by
-//             duration (14 u32, `SharedTable+CommitTimes.swift`)
+//             acquisition, in nanoseconds of the monotonic clock, odd while it waits for the disk;
+//             otherwise zero   264 commits by duration (14 u32, `SharedTable+CommitTimes.swift`)
 
 /// The offsets and sizes of the table above, in bytes.
 @usableFromInline

@@ -38,7 +38,7 @@ extension StoreCore {
   func waitForTicket(in generation: Generation, isHeld: Bool) throws {
     func wait() throws {
       if try !waitForTicket(in: generation, isHeld, until: ticketDeadline) {
-        throw writerStalled(by: writer(in: generation))
+        throw writerStalled()
       }
     }
     guard let monitors else { return try wait() }
@@ -91,27 +91,6 @@ extension StoreCore {
   }
 
   func writer(in generation: Generation) -> Int32 { generation.writer }
-
-  func writerStalled(by pid: Int32) -> StoreError {
-    let isOwn = pid == ProcessIdentity.pid
-    return StoreError(
-      .writerStalled, during: "write", path: directory.path,
-      "Write timed out after \(options.writeTimeout): "
-        + (isOwn
-          ? "an earlier transaction of this process (\(pid)) has not ended. Nothing was written. "
-            + "Keep the closures of `store.write` short."
-          : "process \(pid) holds the writer lock. Nothing was written. "
-            + "Resume it (kill -CONT \(pid)) or terminate it."),
-      pid: pid)
-  }
-
-  func outcomeUnknown(by pid: Int32) -> StoreError {
-    StoreError(
-      .outcomeUnknown, during: "write", path: directory.path,
-      "The commit of process \(pid) did not finish within \(options.writeTimeout); its outcome is "
-        + "unknown. Read the value to see whether it was stored.",
-      pid: pid)
-  }
 }
 
 extension Generation {

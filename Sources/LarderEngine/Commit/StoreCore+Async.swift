@@ -38,7 +38,7 @@ extension StoreCore {
     do throws(StoreError) { try enqueueWriteBehind(record, isPatient: isPatient) } catch {
       return outcome.finish(.failed(error))
     }
-    watch(record, outcome, rounds: 3)
+    watch(record, outcome, rounds: Self.patience)
   }
 
   private func watch(
@@ -46,16 +46,16 @@ extension StoreCore {
   ) {
     if outcome.isFinished { return }
     outcome.setTimer(after: options.writeTimeout) { [self] in
-      let writer = (try? generation()).map { self.writer(in: $0) } ?? ProcessIdentity.pid
+      // What it has waited for may be over when it is withdrawn.
+      let error = writerStalled()
       if queue.withdraw(record) {
-        let error = writerStalled(by: writer)
         record.finish(.failed(error))
         outcome.finish(.failed(error))
       } else if rounds > 1 {
         // The request is in a transaction, which ends soon.
         watch(record, outcome, rounds: rounds - 1)
       } else {
-        outcome.finish(.failed(outcomeUnknown(by: writer)))
+        outcome.finish(.failed(outcomeUnknown()))
       }
     }
   }

@@ -129,9 +129,9 @@ extension StoreCore {
         wait = monitors.begin(MonitoredWait(.backpressure, holder: writer(in: generation)))
       }
       room.wait(nanoseconds: 100_000_000)
-      let now = try self.generation()
+      _ = try self.generation()
       if Clocks.monotonicNanoseconds() >= end {
-        let error = writerStalled(by: writer(in: now))
+        let error = writerStalled()
         wait?.end(error)
         throw error
       }
@@ -226,10 +226,11 @@ extension StoreCore {
         continue
       }
       // The time limit has passed. A queued request is withdrawn; one in a transaction ends soon.
-      let writer = (try? generation()).map { self.writer(in: $0) } ?? ProcessIdentity.pid
-      if queue.withdraw(record) { throw writerStalled(by: writer) }
+      // What it has waited for may be over when it is withdrawn.
+      let error = writerStalled()
+      if queue.withdraw(record) { throw error }
       patience += 1
-      if patience > 2 { throw outcomeUnknown(by: writer) }
+      if patience == StoreCore.patience { throw outcomeUnknown() }
       end = Clocks.deadline(after: options.writeTimeout)
     }
   }

@@ -76,7 +76,33 @@ final class CheckpointCoordinator: Sendable {
   private let isUrgent = Atomic<Bool>(false)
   private let urgentAfter = Atomic<UInt64>(0)
 
+  /// The oldest reader at the last check of the file's growth, and the checkpoints since it was first seen.
+  private struct SeenReader {
+    var transaction: UInt64 = 0
+    var since: UInt64 = 0
+    var checkpoint: UInt64 = 0
+    var count = 0
+  }
+  private let seenReader = Mutex(SeenReader())
+
   // MARK: Writers
+
+  /// Whether the oldest reader, which has the snapshot of a transaction, has had it during several checkpoints.
+  ///
+  /// A pin moves to a snapshot that was taken after the first of them, within a quarter of a second, once the next one
+  /// or the one after is recorded.
+  func outlastsCheckpoints(_ transaction: UInt64, in generation: Generation) -> Bool {
+    let recorded = generation.table.checkpointVersion
+    let now = CheckpointCoordinator.now
+    return seenReader.withLock { seen in
+      if transaction != seen.transaction {
+        seen = SeenReader(transaction: transaction, since: now, checkpoint: recorded)
+      } else if recorded != seen.checkpoint {
+        (seen.checkpoint, seen.count) = (recorded, seen.count + 1)
+      }
+      return seen.count >= 3 && now &- seen.since >= 2000
+    }
+  }
 
   /// Whether this process keeps pages of an older snapshot from reuse.
   var holdsPin: Bool { isPinned.load(ordering: .acquiring) }
@@ -89,14 +115,16 @@ final class CheckpointCoordinator: Sendable {
       throw LMDBError(.corrupted, during: "mdb_txn_begin (another snapshot than the newest)")
     }
     if generation.table.checkpointVersion < generation.versionBase &+ snapshot.id {
-      try turn.withLock { _ in
-        guard let page = try generation.environment.metaPage(of: snapshot.id) else {
-          throw LMDBError(.corrupted, during: "reading the meta page")
+      try generation.waitingForDisk {
+        try turn.withLock { _ in
+          guard let page = try generation.environment.metaPage(of: snapshot.id) else {
+            throw LMDBError(.corrupted, during: "reading the meta page")
+          }
+          let version = generation.versionBase &+ snapshot.id
+          try record(
+            (page, generation.table.logEnd(after: version) ?? .none), of: snapshot, in: generation,
+            began: CheckpointCoordinator.now)
         }
-        let version = generation.versionBase &+ snapshot.id
-        try record(
-          (page, generation.table.logEnd(after: version) ?? .none), of: snapshot, in: generation,
-          began: CheckpointCoordinator.now)
       }
     }
     if !Mutant.recordUnpinned.isActive {

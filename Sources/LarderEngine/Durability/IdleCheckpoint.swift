@@ -130,7 +130,7 @@ extension Generation {
   func markDirty() throws {
     let state = StoreState(
       isDirty: true, storeID: meta.storeID, durability: meta.durability, pageCache: pageCache)
-    let changed = try state.write(to: path + "/state")
+    let changed = try waitingForDisk { try state.write(to: path + "/state") }
     try fault(throwing: .stateDirty)
     // In this order: as long as the table is clean, nothing has been committed.
     table.stateChanged = changed

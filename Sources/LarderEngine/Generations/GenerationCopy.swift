@@ -234,7 +234,9 @@ extension StoreCore {
       let builder = GenerationBuilder(directory: directory, options: options)
       do {
         // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.
-        try OSThread.blockingSIGXFSZ { () throws(any Error) in try builder.copy(generation) }
+        try generation.waitingForDisk {
+          try OSThread.blockingSIGXFSZ { () throws(any Error) in try builder.copy(generation) }
+        }
       } catch EngineSignal.generationChanged {
         throw EngineSignal.generationChanged
       } catch {
@@ -254,13 +256,12 @@ extension StoreCore {
     guard
       let (size, oldest) = try? generation.whileOpen({ environment in
         _ = try? environment.clearDeadReaders()
-        return (generation.dataSize, environment.oldestReader)
+        return (generation.dataSize, environment.oldestSnapshot)
       })
     else { return }
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
-    // The pin of a process is behind by the commits of a checkpoint and of its sync.
-    let pinned = generation.keeper == nil ? 0 : 2 * Int(generation.commitLimit)
-    guard let stalled = oldest, stalled.transactionsBehind >= max(256, pinned) else { return }
+    guard let (stalled, transaction) = oldest, isStalled(stalled, transaction, in: generation)
+    else { return }
     do {
       // A reader that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
       let isStopped = ProcessIdentity.isStopped(stalled.pid)
@@ -276,6 +277,22 @@ extension StoreCore {
     } catch {
       report(error)
     }
+  }
+
+  /// Whether a reader keeps pages from reuse that it will not release soon.
+  ///
+  /// In a store with checkpoints each process that writes has an old snapshot as well, until the second checkpoint
+  /// after it. If the disk is slow, that is what lets the file grow, and a copy would wait for the same disk, with all
+  /// writers. So a reader counts that stays while checkpoints are made, or whose process is stopped.
+  private func isStalled(
+    _ reader: StoreStatistics.Reader, _ transaction: UInt64, in generation: Generation
+  ) -> Bool {
+    guard let keeper = generation.keeper else { return reader.transactionsBehind >= 256 }
+    guard reader.transactionsBehind >= max(256, 2 * Int(generation.commitLimit)) else {
+      return false
+    }
+    return ProcessIdentity.isStopped(reader.pid)
+      || keeper.outlastsCheckpoints(transaction, in: generation)
   }
 }
 
@@ -298,7 +315,10 @@ extension Generation {
 
 extension EnvironmentHandle {
   /// Returns the reader with the oldest snapshot, unless that is the newest snapshot.
-  var oldestReader: StoreStatistics.Reader? {
+  var oldestReader: StoreStatistics.Reader? { oldestSnapshot?.reader }
+
+  /// Returns the reader with the oldest snapshot, and the transaction of that.
+  fileprivate var oldestSnapshot: (reader: StoreStatistics.Reader, transaction: UInt64)? {
     let last = information.lastTransaction
     let readers = (try? self.readers()) ?? []
     let held = readers.compactMap { reader in
@@ -306,6 +326,7 @@ extension EnvironmentHandle {
     }
     guard let oldest = held.min(by: { $0.transaction < $1.transaction }) else { return nil }
     guard oldest.transaction < last else { return nil }
-    return .init(pid: oldest.pid, transactionsBehind: Int(clamping: last - oldest.transaction))
+    let behind = Int(clamping: last - oldest.transaction)
+    return (.init(pid: oldest.pid, transactionsBehind: behind), oldest.transaction)
   }
 }

@@ -71,7 +71,7 @@ public final class SharedStore: Sendable {
   /// files.
   ///
   /// If another process is stopped inside a write, this waits for ``StoreOptions/writeTimeout``; then the queued
-  /// writes are lost, and ``StoreOptions/onError`` gets the error.
+  /// writes are lost, and ``StoreOptions/onError`` gets the error. A sync that the disk has not finished is waited for.
   ///
   /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``. In a forked child
   /// the call has no effect either: the store stays open in the parent.

@@ -228,6 +228,7 @@ extension StoreCore {
       switch registered {
       case .opening: break
       case .open(let core, _) where core.bodyThread.load(ordering: .relaxed) != OSThread.token:
+        core.commitQueue()
         try? core.synchronize()
       case .closing(let core, let ended) where core.canCloseOnCurrentThread:
         ended.wait(nanoseconds: core.options.writeTimeout.nanoseconds)

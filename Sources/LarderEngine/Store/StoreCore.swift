@@ -229,7 +229,7 @@ package final class StoreCore: Sendable {
   func shutDown() {
     if ForkGuard.isForkedChild { return }
     // This includes writes of callers that do not wait in a thread.
-    if queue.isBusy { _ = try? submit(WriteRequest(.barrier)) }
+    commitQueue()
     isShuttingDown.store(true, ordering: .releasing)
     worker.stop()
     completions.stop(self)
@@ -246,6 +246,20 @@ package final class StoreCore: Sendable {
     generation?.close(gateTimeout: options.openTimeout)
     // Requests that were queued too late fail now, so no caller waits for a closed store.
     leadIfNeeded()
+  }
+
+  /// Commits the queued writes before the store closes. Only another process, or a closure that does not return, makes
+  /// them wait in vain: a slow disk ends in time.
+  func commitQueue() {
+    while queue.isBusy {
+      do throws(StoreError) {
+        _ = try submit(WriteRequest(.barrier))
+        return
+      } catch {
+        guard error.code == .writerStalled || error.code == .outcomeUnknown, case .disk = stall()
+        else { return }
+      }
+    }
   }
 
   /// The number of queued writes of all callers, waiting or not.

@@ -161,7 +161,8 @@ public struct StoreOptions: Sendable {
   public var openTimeout: Duration
   /// The maximum time that a write waits for earlier writers of this process and of others, whether
   /// or not its caller blocks a thread. Then the write fails with
-  /// ``StoreError/Code/writerStalled``, and nothing is written. Queued writes by subscript wait
+  /// ``StoreError/Code/writerStalled``, and nothing is written. A write that is in a transaction by then, which waits for
+  /// the disk, fails after three times as long with ``StoreError/Code/outcomeUnknown``. Queued writes by subscript wait
   /// without limit. 30 seconds by default.
   public var writeTimeout: Duration
   /// A closure that is called with every error for which no caller waits: errors of subscripts and

@@ -82,7 +82,8 @@ final class RedoLog: Sendable {
     let table = generation.table
     guard recorder.isComplete,
       let place = syncsFirst
-        ? try placeBeforeSync(version, in: generation) : try place(for: version, in: generation)
+        ? try generation.waitingForDisk({ try placeBeforeSync(version, in: generation) })
+        : try place(for: version, in: generation)
     else { return try skip(version, in: generation) }
     let (bytes, chain) = LogRecord.encoded(recorder.bytes, version: version, after: place.chain)
     try place.segment.file.write(bytes, at: Int(place.offset))
@@ -93,7 +94,9 @@ final class RedoLog: Sendable {
         chain: chain), after: version)
     fault(.logEnded)
     if syncsFirst {
-      try synchronize(place.segment, before: version, in: generation)
+      try generation.waitingForDisk {
+        try synchronize(place.segment, before: version, in: generation)
+      }
     } else if !syncsLater, table.durableVersion == version &- 1 {
       // A single writer: the disk works while LMDB commits. Several have one write for all.
       place.segment.file.startWriting(at: Int(place.offset), count: bytes.count)
@@ -105,7 +108,9 @@ final class RedoLog: Sendable {
     let table = generation.table
     var end = table.logEnd(after: version &- 1)
     if try end.map({ try segments.segment($0.segment) == nil }) ?? true {
-      end = try beginChain(after: version, size: 0, in: generation)?.header.start
+      end = try generation.waitingForDisk {
+        try beginChain(after: version, size: 0, in: generation)?.header.start
+      }
     }
     table.logGap = version
     table.setLogEnd(end ?? .none, after: version)
@@ -196,10 +201,12 @@ final class RedoLog: Sendable {
     if Int(end.offset) + size <= segment.size {
       return Place(segment: segment, offset: end.offset, chain: end.chain)
     }
-    guard
+    let next = try generation.waitingForDisk {
       let next = try begin(after: version &- 1, chain: end.chain, size: size, in: generation)
-    else { return nil }
-    try leave(segment, at: end, in: generation)
+      if next != nil { try leave(segment, at: end, in: generation) }
+      return next
+    }
+    guard let next else { return nil }
     return Place(segment: next, offset: UInt64(LogSegmentHeader.size), chain: end.chain)
   }
 
