@@ -78,7 +78,9 @@ struct BudgetCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.at(path).openExisting()
+      let isChange = bytes != nil || entries != nil || policy != nil || minimum != nil
+      let place = arguments.at(path)
+      let store = try isChange ? place.openExisting() : place.openForReading()
       defer { store.close() }
       if let namespace {
         let space = try store.namespace(namespace)

@@ -33,7 +33,7 @@ struct GetCommand: ParsableCommand {
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let encoded = try key.encodedKey()
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       switch try store.core.lookup(encoded, in: key.space()).outcome {
       case .found(let entry): try show(entry)

@@ -59,7 +59,7 @@ struct ListCommand: ParsableCommand {
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let space = try namespace.map { try NamespaceHandle(name: $0) }
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       var names: [UInt32: String] = [:]
       for (number, record) in try store.core.namespaces() {

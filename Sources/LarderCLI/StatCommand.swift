@@ -49,7 +49,7 @@ struct StatCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.at(path).openExisting()
+      let store = try arguments.at(path).openForReading()
       defer { store.close() }
       if whyBig {
         let report = try SizeReport(store)

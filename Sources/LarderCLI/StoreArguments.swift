@@ -95,12 +95,23 @@ struct StoreArguments: ParsableArguments {
         + "`larder set`.", exit: Exit.noStore)
   }
 
-  /// Opens a store that exists.
+  /// Opens a store that exists, for a command that changes it.
   ///
   /// - Throws: ``ToolError`` with exit status 2 if the store is missing.
   func openExisting() throws -> SharedStore {
     guard let found = try SharedStore.durability(ofStoreAt: path) else { throw missing }
     return try SharedStore(at: path, options(durability ?? found))
+  }
+
+  /// Opens a store that exists, for a command that only reads. The store stays as it is: a damaged
+  /// cache is an error here, where a program starts it empty.
+  ///
+  /// - Throws: ``ToolError`` with exit status 2 if the store is missing.
+  func openForReading() throws -> SharedStore {
+    guard let found = try SharedStore.durability(ofStoreAt: path) else { throw missing }
+    var options = options(durability ?? found)
+    options.readsOnly = true
+    return try SharedStore(at: path, options)
   }
 
   /// Opens a store, and creates it if it is missing.

@@ -17,12 +17,12 @@ struct VerifyCommand: ParsableCommand {
     abstract: "Check the whole store: its pages, every entry, its totals.",
     discussion: """
       Of a relaxed or durable store also the log, as it is read after a crash of the system. \
-      Prints one line for each finding, the most severe first, and changes nothing. Other \
-      processes read and write without waiting; the file may grow by their writes. Reading a \
-      gigabyte takes a second or two.
+      Prints one line for each finding, the most severe first, and changes nothing: a cache that \
+      a program would start empty stays as it is. Other processes read and write without waiting; \
+      the file may grow by their writes. Reading a gigabyte takes a second or two.
 
-      The files of a durable store that is too damaged to be opened are checked directly; \
-      `larder repair` salvages the readable data.
+      The files of a store that is too damaged to be opened are checked directly; `larder repair` \
+      salvages the readable data.
 
       EXIT STATUS
         0   valid, or warnings only: no value is affected
@@ -45,25 +45,18 @@ struct VerifyCommand: ParsableCommand {
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let place = arguments.at(path)
-      var entries: Int?
-      var objects: Int?
-      var size = ""
+      var contents = Contents()
       var findings: [StoreFinding]
       do {
-        let store = try place.openExisting()
+        let store = try place.openForReading()
         defer { store.close() }
         findings = try store.verify { Progress.show($0) }
         Progress.clear()
-        let statistics = try store.statistics()
-        entries = statistics.entries
-        let types = try DynamicObjects(store).summary().types
-        let count = types.reduce(0) { $0 + Int(clamping: $1.books.count) }
-        objects = count
-        size =
-          ": \(TextLayout.count(statistics.entries, "entry", "entries")), "
-          + (types.isEmpty ? "" : "\(TextLayout.count(count, "object", "objects")), ")
-          + "\(ByteCount(bytes: statistics.bytes)), in a file of "
-          + "\(ByteCount(bytes: statistics.fileBytes))"
+        // What is damaged may not be countable.
+        do { contents = try Contents(of: store) } catch  where !findings.isEmpty {}
+      } catch let error as StoreError where error.code == .needsRecovery {
+        // What the next opening restores is checked; it is damaged, or nothing is wrong.
+        findings = try SharedStore.findings(at: place.path)
       } catch let error as StoreError where error.code == .damaged {
         // The reason that the store cannot be opened is a finding too.
         let cause = StoreFinding(opening: error)
@@ -75,8 +68,8 @@ struct VerifyCommand: ParsableCommand {
           .object([
             ("path", .text(place.path)), ("sound", .boolean(findings.isEmpty)),
             ("errors", CBORValue(errors)), ("warnings", CBORValue(findings.count - errors)),
-            ("entries", entries.map { CBORValue($0) } ?? .null),
-            ("objects", objects.map { CBORValue($0) } ?? .null),
+            ("entries", contents.entries.map { CBORValue($0) } ?? .null),
+            ("objects", contents.objects.map { CBORValue($0) } ?? .null),
             ("findings", .array(findings.map(\.json))),
           ]))
       } else {
@@ -84,9 +77,32 @@ struct VerifyCommand: ParsableCommand {
         let count =
           "\(TextLayout.count(errors, "error", "errors")) and "
           + "\(TextLayout.count(findings.count - errors, "warning", "warnings"))"
-        Console.line(findings.isEmpty ? "Valid\(size)." : "\(count)\(size).")
+        Console.line(findings.isEmpty ? "Valid\(contents.text)." : "\(count)\(contents.text).")
       }
       if errors > 0 { throw Exit.negative }
+    }
+  }
+}
+
+extension VerifyCommand {
+  /// The contents of a store, as far as it could be opened.
+  private struct Contents {
+    var entries: Int?
+    var objects: Int?
+    var text = ""
+
+    init() {}
+
+    init(of store: SharedStore) throws {
+      let statistics = try store.statistics()
+      let types = try DynamicObjects(store).summary().types
+      let count = types.reduce(0) { $0 + Int(clamping: $1.books.count) }
+      (entries, objects) = (statistics.entries, count)
+      text =
+        ": \(TextLayout.count(statistics.entries, "entry", "entries")), "
+        + (types.isEmpty ? "" : "\(TextLayout.count(count, "object", "objects")), ")
+        + "\(ByteCount(bytes: statistics.bytes)), in a file of "
+        + "\(ByteCount(bytes: statistics.fileBytes))"
     }
   }
 }

@@ -42,7 +42,7 @@ struct ExplainCommand: ParsableCommand {
     var isStored = false
     try Console.reporting(json: arguments.json) {
       let encoded = try key.encodedKey()
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       let (logged, hasLog) = try store.core.loggedChanges(of: encoded, in: key.namespace)
       let entry = try store.core.description(of: encoded, in: key.space())

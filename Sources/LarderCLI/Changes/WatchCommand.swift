@@ -56,6 +56,8 @@ struct WatchCommand: AsyncParsableCommand {
 
   func run() async throws {
     try await Console.reporting(json: arguments.json) {
+      // Only the change log is written: a damaged cache is an error here, too.
+      try arguments.openForReading().close()
       let store = try arguments.openExisting()
       defer { store.close() }
       if stop { return try store.setChangeLog(commits: nil) }

@@ -26,7 +26,7 @@ struct LocksCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       let locks = try store.locks()
       if arguments.json { return Console.json(.array(locks.map(\.json))) }

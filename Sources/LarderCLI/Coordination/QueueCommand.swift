@@ -144,7 +144,7 @@ struct QueueListCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       let elements = try queue.deque(store).elements(limit: limit)
       guard arguments.json else {
@@ -171,7 +171,7 @@ struct QueueStatusCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
       let (state, failed) = try deque.states()

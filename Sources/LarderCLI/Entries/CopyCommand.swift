@@ -35,7 +35,7 @@ struct CopyCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       try store.core.copy(to: destination)
       let copy = try SharedStore(

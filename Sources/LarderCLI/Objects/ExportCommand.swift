@@ -49,7 +49,7 @@ struct ExportCommand: ParsableCommand {
   func run() throws {
     try Console.reporting(json: arguments.json) {
       guard let type = operands.type else {
-        let store = try arguments.openExisting()
+        let store = try arguments.openForReading()
         defer { store.close() }
         return try toFile(
           { try EntryTransfer(operands, arguments).export(store, to: &$0) },

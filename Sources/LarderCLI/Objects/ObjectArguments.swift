@@ -20,9 +20,10 @@ struct TypeArgument: ParsableArguments {
 
 /// The operations that object commands share.
 enum ObjectCommandSupport {
-  /// Opens the objects of a store. Omitted objects are printed to standard error.
+  /// Opens the objects of a store for a command that only reads. Omitted objects are printed to
+  /// standard error.
   static func open(_ arguments: StoreArguments) throws -> DynamicObjects {
-    DynamicObjects(try arguments.openExisting()) { Console.printError("larder: \($0)") }
+    DynamicObjects(try arguments.openForReading()) { Console.printError("larder: \($0)") }
   }
 
   /// Opens the objects of a store for an import. A missing store is created with the durability of
@@ -30,11 +31,9 @@ enum ObjectCommandSupport {
   static func open(
     _ arguments: StoreArguments, importing header: ObjectSchemaHeader?
   ) throws -> DynamicObjects {
-    guard let header else { return try open(arguments) }
-    let durability = header.durability.flatMap { Durability(rawValue: $0) } ?? .durable
-    return DynamicObjects(try arguments.openOrCreate(durability)) {
-      Console.printError("larder: \($0)")
-    }
+    let durability = header?.durability.flatMap { Durability(rawValue: $0) } ?? .durable
+    let store = try header == nil ? arguments.openExisting() : arguments.openOrCreate(durability)
+    return DynamicObjects(store) { Console.printError("larder: \($0)") }
   }
 
   /// Returns a type.

@@ -43,7 +43,7 @@ struct RemoteStatusCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.openForReading()
       defer { store.close() }
       let remotes = try store.remotes()
       if arguments.json { return Console.json(.array(remotes.map(\.json))) }

@@ -81,6 +81,7 @@ extension StoreCore {
   private func runTransaction<R>(
     in generation: Generation, _ offering: Offering?, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64, wait: DurableWait?) {
+    if options.readsOnly { throw StoreError.readsOnly(path: directory.path) }
     if generation.keeper != nil, generation.table.hasFailedSync {
       if let offering { requeue(offering) }
       // After a failed sync the contents of the disk are unknown: copy everything to new files.

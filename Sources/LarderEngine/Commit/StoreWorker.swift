@@ -98,6 +98,7 @@ extension StoreCore {
     }
     renewRemovalInterest(in: generation.table)
     generation.table.endStaleSampling(milliseconds: now)
+    if options.readsOnly { return }
     maintenance.withLock { $0 }?(self)
     checkpointIfIdle()
     if options.sweepsWhenIdle { sweepExpired(in: generation) }

@@ -44,11 +44,12 @@ extension StoreOpener {
     let path = opening.path
     let data = try OwnedFile(path: path + "/data.mdb", writable: false)
     guard let doubt = try findDoubt(opening, data, changed: changed) else {
-      opening.needsCheckpoint = try isLogOlder(opening, data)
+      opening.needsCheckpoint = try !options.readsOnly && isLogOlder(opening, data)
       return nil
     }
     if doubt.isLossPossible || doubt.startsEmpty {
       guard options.durability.survivesSystemCrash else { return try damaged(doubt.text) }
+      if options.readsOnly { throw StoreError.needsRecovery(doubt.text, path: directory.path) }
       switch try StoreOpener.validCheckpoint(in: path, generation: opening.number) {
       case .success(let record):
         if let lost = try missing(from: record, opening, data, after: doubt) {
@@ -71,7 +72,7 @@ extension StoreOpener {
     }
     opening.table?.crashesInLMDB = 0
     opening.table?.dataChanged = changed
-    opening.needsCheckpoint = try isLogOlder(opening, data)
+    opening.needsCheckpoint = try !options.readsOnly && isLogOlder(opening, data)
     return nil
   }
 

@@ -24,7 +24,7 @@ extension StoreOpener {
         isOwn
         ? "a write or sync of this process (\(pid)) has not ended" : "process \(pid) stalled it"
       let reason = "Generation \(number) could not be closed because \(cause)"
-      guard options.durability == .cache else {
+      guard startsEmpty else {
         let advice = isOwn ? "Try again later" : "Resume or terminate that process, then reopen"
         throw StoreError(
           .writerStalled, during: "open", path: directory.path, "\(reason). \(advice).", pid: pid)

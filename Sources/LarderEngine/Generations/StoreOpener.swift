@@ -49,7 +49,7 @@ package struct StoreOpener {
     let fallback = directory.inner(StoreDirectory.besideName)
     if options.durability == .cache, try isInUse(fallback) { return try openBeside(fallback) }
     if let generation = try openLocked() { return generation }
-    if options.durability.survivesSystemCrash {
+    if options.durability.survivesSystemCrash || options.readsOnly {
       throw StoreError(
         .otherNamespace, during: "open", path: directory.path,
         "Processes of another PID namespace (another container) have this .\(options.durability) "
@@ -72,7 +72,7 @@ package struct StoreOpener {
       let (existing, named) = try generations()
       if named == nil, existing.count > 1 {
         // One of them may be a copy that never came into force, or has been left.
-        if options.durability.survivesSystemCrash {
+        if options.durability.survivesSystemCrash || options.readsOnly {
           throw StoreError(
             .damaged, during: "open", path: directory.path,
             "CURRENT is missing or damaged, and there are generations "
@@ -84,6 +84,7 @@ package struct StoreOpener {
         continue
       }
       guard let number = named ?? existing.last else {
+        if options.readsOnly { throw unchanged("The store has no files") }
         try builder.build(number: firstNumber, heritage: nil)
         continue
       }
@@ -95,6 +96,7 @@ package struct StoreOpener {
       }
       switch outcome {
       case .opened(let generation):
+        if options.readsOnly { return generation }
         do throws(SystemError) {
           if named == nil { try CurrentPointer.write(number, in: directory, synchronous: true) }
           let isConfirmed = try confirmNames(of: generation)
@@ -131,17 +133,24 @@ package struct StoreOpener {
 
   /// Reports damage, after every process that has the generation open was made to leave it.
   private func damaged(_ reason: String, fencing opening: Opening) throws(StoreError) -> Outcome {
-    if !opening.alone { opening.table?.fence() }
+    if !opening.alone, !options.readsOnly { opening.table?.fence() }
     return try damaged(reason)
   }
 
   func damaged(_ reason: String) throws(StoreError) -> Outcome {
+    if options.readsOnly, options.durability == .cache { throw unchanged(reason) }
     if options.durability == .cache { return .unusable(reason: reason, nil) }
     throw StoreError(
       .damaged, during: "open", path: directory.path,
       "\(reason). Nothing was touched. `larder repair` salvages what is readable; or restore a copy."
     )
   }
+
+  /// Whether unusable files are left for new, empty ones.
+  var startsEmpty: Bool { options.durability == .cache && !options.readsOnly }
+
+  /// Returns the error of a process that only reads, for a cache that another one would start empty.
+  func unchanged(_ reason: String) -> StoreError { .unchanged(reason, path: directory.path) }
 
   /// A generation that is being opened.
   struct Opening {
@@ -202,7 +211,8 @@ package struct StoreOpener {
   private func refuse(byTableOf opening: inout Opening) throws -> Outcome? {
     let tablePath = opening.path + "/shared.table"
     if let found = opening.table, found.isFenced {
-      if !opening.alone { found.fence() }  // The fencing process may have exited before the floor.
+      // The fencing process may have exited before the floor.
+      if !opening.alone, !options.readsOnly { found.fence() }
       guard opening.alone, options.durability.survivesSystemCrash else {
         return try damaged("generation \(opening.number) was fenced")
       }
@@ -212,12 +222,12 @@ package struct StoreOpener {
     guard let table = opening.table else {
       // Other processes map this file: restore its length, so that none gets a SIGBUS, and set
       // its flag, so that all of them leave.
-      if options.durability == .cache { try fenceByPath(tablePath) }
+      if startsEmpty { try fenceByPath(tablePath) }
       return try damaged("shared.table is damaged")
     }
     if table.bootID != ProcessIdentity.bootID {
       if try openTable(tablePath, number: opening.number) == nil {
-        if options.durability == .cache { try fenceByPath(tablePath) }
+        if startsEmpty { try fenceByPath(tablePath) }
         return try damaged("shared.table was damaged just now")
       }
       throw StoreError(
@@ -300,9 +310,9 @@ package struct StoreOpener {
     }
     let binding = SharedTable.Binding(storeID: meta.storeID, generation: opening.number)
     if !opening.alone, let found = opening.table, found.binding != binding {
-      found.fence()
       environment.close()
-      if options.durability == .cache {
+      if !options.readsOnly { found.fence() }
+      if startsEmpty {
         return .unusable(reason: "shared.table belongs to another store", meta)
       }
       throw StoreError(

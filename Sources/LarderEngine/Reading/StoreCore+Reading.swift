@@ -269,7 +269,9 @@ extension StoreCore {
     generation.count(.damagedEntries)
     generation.count(.misses)
     notify(.damagedEntry("namespace \"\(space.name)\": \(damage.text)"))
-    guard options.durability == .cache, damage.commitVersion != 0 else { return }
+    guard options.durability == .cache, damage.commitVersion != 0, !options.readsOnly else {
+      return
+    }
     // A write cannot be queued inside a user's transaction; the next reader removes the entry.
     guard bodyThread.load(ordering: .relaxed) != OSThread.token else { return }
     try? enqueueWriteBehind(

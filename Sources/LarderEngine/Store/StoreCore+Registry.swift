@@ -60,7 +60,7 @@ extension StoreCore {
         throw StoreError.filesRemoved(during: "open", path: path)
       }
       try core.verifyAfterDeaths()
-      if options.durability == .relaxed { try core.syncer.start(core) }
+      if options.durability == .relaxed, !options.readsOnly { try core.syncer.start(core) }
       try core.applyLimits(of: options)
       if let interval = options.syncInterval { try core.setSyncInterval(interval) }
     } catch {

@@ -219,6 +219,10 @@ package final class StoreCore: Sendable {
     if options.durability.survivesSystemCrash {
       throw StoreError(wrapping: error, during: "use", path: directory.path)
     }
+    if options.readsOnly {
+      let cause = (error as? LMDBError)?.cause ?? "\(error)"
+      throw StoreError.unchanged("data.mdb is damaged: \(cause)", path: directory.path)
+    }
     generation.table.fence()
     throw EngineSignal.generationChanged
   }

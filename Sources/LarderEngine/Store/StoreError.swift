@@ -34,6 +34,10 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let newerFormat = Code(rawValue: "newerFormat")
     /// The files of a durable store are damaged. They are unchanged.
     public static let damaged = Code(rawValue: "damaged")
+    /// A process that only reads does not restore the store after a crash of the system.
+    package static let needsRecovery = Code(rawValue: "needsRecovery")
+    /// A write of a process that only reads.
+    package static let readsOnly = Code(rawValue: "readsOnly")
     /// Another copy of the library in this process has the store open.
     public static let duplicateLibrary = Code(rawValue: "openedTwice")
     /// The operation needs exclusive access, but other processes have the store open.
@@ -204,6 +208,29 @@ extension StoreError {
       "The store's files were deleted or replaced while it was open"
         + (isRefused ? ", and nothing was stored" : "")
         + ". Close the store in every process, restore its files, and open it again.")
+  }
+
+  /// Returns the error of a process that only reads, for a cache that another one would start empty.
+  static func unchanged(_ reason: String, path: String) -> StoreError {
+    StoreError(
+      .damaged, during: "open", path: path,
+      "\(reason). Nothing was changed: a program that opens this cache starts it empty, and "
+        + "`larder repair` salvages what is readable.")
+  }
+
+  /// Returns the error of a process that only reads, for a store that another one would restore.
+  static func needsRecovery(_ reason: String, path: String) -> StoreError {
+    StoreError(
+      .needsRecovery, during: "open", path: path,
+      "\(reason). Nothing was changed: the next program that opens the store restores it from its "
+        + "checkpoint and its log, and so does `larder repair`. `larder verify` checks them.")
+  }
+
+  /// Returns the error of a write of a process that only reads.
+  static func readsOnly(path: String) -> StoreError {
+    StoreError(
+      .readsOnly, during: "write", path: path,
+      "This process opened the store to read it. Nothing was stored.")
   }
 
   /// Returns the error for a file that is larger than the map of this process.

@@ -202,6 +202,14 @@ public struct StoreOptions: Sendable {
   /// once, gets the error from then on, so running processes never erase in turns.
   public var erasesOnSchemaChange = false
 
+  /// Whether this process only reads the store.
+  ///
+  /// Such a process changes no data: where another one would start a cache empty, restore the last
+  /// checkpoint, quarantine files or remove a damaged entry, it fails with an error and leaves
+  /// everything as it is. Its writes fail. It takes part in the protocols of the processes that
+  /// share the store, so it writes to `presence`, `lock.mdb` and `shared.table`.
+  package var readsOnly = false
+
   /// Closures that create the monitors of a store, from its path. LarderMetrics and LarderTracing add
   /// them.
   package var monitors: [@Sendable (_ path: String) -> any StoreMonitor] = []
