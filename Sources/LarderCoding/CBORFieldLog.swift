@@ -14,13 +14,17 @@ import Foundation
 // `init(from:)` shows them when it decodes stored bytes. The log records both: the coding keys,
 // also of values that are `nil`, and what the values are in CBOR. No coding method is ever called
 // with an invented value.
+//
+// The kind of a field is what its type accepts: of integers and floating-point numbers with their
+// width, and "enum(…)" for an enumeration, of which a stored form shows only some of the cases. The
+// elements of a collection are recorded by their Swift type, also of an empty one.
 
 /// The fields that one encoding wrote, or that one decoding requested, by their paths.
 ///
 /// A path is the coding keys from the value to the field; an element of an array is `[]`.
 package final class CBORFieldLog {
   package struct Field: Sendable, Hashable {
-    /// The form of the value: "integer", "text", …; 'nil' if that is unknown.
+    /// The form of the value: "integer", "uint64", "text", …; 'nil' if that is unknown.
     package var kind: String?
     /// Whether the kind follows from the Swift type alone, and not from this value.
     package var isFirm = false
@@ -61,6 +65,41 @@ package final class CBORFieldLog {
 
   func noteAllKeys(of map: [any CodingKey]) { open.insert(Self.path(map)) }
 
+  /// Records what the Swift type of a collection says about its elements.
+  func noteElements(
+    of type: Any.Type, _ value: Any, at name: String, in map: [any CodingKey]
+  ) {
+    noteElements(of: type, value, at: Self.path(map) + [name])
+  }
+
+  private func noteElements(of type: Any.Type, _ value: Any?, at path: [String]) {
+    guard let known = type as? any CBORElements.Type, let step = known.elementStep else { return }
+    let below = path + [step]
+    let first = value.flatMap { known.firstElement(of: $0) }
+    var field = Field.of(known.elementType)
+    if field.kind == nil { field.kind = Field.enumerationKind(known.elementType, first) }
+    if field.kind != nil { fields[below, default: Field()].merge(field) }
+    if field.kind != "bytes" { noteElements(of: known.elementType, first, at: below) }
+  }
+
+  /// The steps of paths to the elements of an array, and to the values of a dictionary.
+  package static let elementStep = "[]"
+  package static let valueStep = "*"
+
+  /// Returns the paths of fields inside of others. The values of dictionaries have one path.
+  package var nestedFields: [[String]: Field] {
+    var nested: [[String]: Field] = [:]
+    for (path, field) in fields where path.count > 1 {
+      var shown: [String] = []
+      for (position, name) in path.enumerated() {
+        let isValue = position > 0 && open.contains(Array(path[..<position]))
+        shown.append(isValue ? Self.valueStep : name)
+      }
+      nested[shown, default: Field()].merge(field)
+    }
+    return nested
+  }
+
   private static func path(_ keys: [any CodingKey]) -> [String] {
     keys.map { $0.intValue == nil ? $0.stringValue : "[]" }
   }
@@ -86,11 +125,30 @@ extension CBORFieldLog.Field {
   fileprivate static func kind(of type: Any.Type) -> String? {
     if let kind = plainKind(of: type) { return kind }
     return switch type {
-    case is any FixedWidthInteger.Type: "integer"
+    case is Int64.Type: "integer"
+    case is UInt.Type: "uint64"
+    case is any FixedWidthInteger.Type: widths.first { $0 == "\(type)".lowercased() } ?? "integer"
+    case is Float.Type: "float"
     case is any BinaryFloatingPoint.Type: "number"
     case let known as any CBORFieldKind.Type: known.fieldKind
     default: nil
     }
+  }
+
+  private static let widths = [
+    "int8", "int16", "int32", "int128", "uint8", "uint16", "uint32", "uint64", "uint128",
+  ]
+
+  /// Returns the kind of an enumeration: that of its raw value, or of a map.
+  ///
+  /// - Parameter value: A value of the type, without which only a raw value shows an enumeration.
+  fileprivate static func enumerationKind(_ type: Any.Type, _ value: Any?) -> String? {
+    func raw<Raw: RawRepresentable>(_ type: Raw.Type) -> String? { kind(of: Raw.RawValue.self) }
+    guard value.map({ Mirror(reflecting: $0).displayStyle == .enum }) ?? true else { return nil }
+    if let type = type as? any RawRepresentable.Type {
+      return raw(type).map { "enum(\($0))" }
+    }
+    return value == nil ? nil : "enum(map)"
   }
 
   private static func plainKind(of type: Any.Type) -> String? {
@@ -98,7 +156,8 @@ extension CBORFieldLog.Field {
     case is Int.Type: "integer"
     case is Double.Type: "number"
     case is Bool.Type: "boolean"
-    case is String.Type, is Character.Type: "text"
+    case is String.Type: "text"
+    case is Character.Type: "character"
     case is Date.Type: "date"
     case is UUID.Type: "uuid"
     case is Data.Type, is [UInt8].Type: "bytes"
@@ -109,7 +168,17 @@ extension CBORFieldLog.Field {
   }
 
   /// A field as it was written, at an offset.
-  static func encoded(_ bytes: [UInt8], at offset: Int) -> CBORFieldLog.Field {
+  static func encoded(
+    _ bytes: [UInt8], at offset: Int, of value: Any
+  ) -> CBORFieldLog.Field {
+    var field = encoded(bytes, at: offset)
+    if let kind = field.kind, Mirror(reflecting: value).displayStyle == .enum {
+      field.kind = enumerationKind(type(of: value), value) ?? "enum(\(kind))"
+    }
+    return field
+  }
+
+  private static func encoded(_ bytes: [UInt8], at offset: Int) -> CBORFieldLog.Field {
     guard offset < bytes.count else { return CBORFieldLog.Field() }
     let initial = bytes[offset]
     let kind: String? =
@@ -146,6 +215,48 @@ extension Array: CBORFieldKind { package static var fieldKind: String? { "array"
 extension Set: CBORFieldKind { package static var fieldKind: String? { "array" } }
 extension Dictionary: CBORFieldKind { package static var fieldKind: String? { "map" } }
 
+/// A type whose Swift type says what its elements are.
+private protocol CBORElements {
+  static var elementType: Any.Type { get }
+  /// The step of a path to an element, or `nil` if no path leads to one.
+  static var elementStep: String? { get }
+  static func firstElement(of value: Any) -> Any?
+}
+
+extension Array: CBORElements {
+  fileprivate static var elementType: Any.Type { Element.self }
+  fileprivate static var elementStep: String? { CBORFieldLog.elementStep }
+  fileprivate static func firstElement(of value: Any) -> Any? { (value as? Self)?.first }
+}
+
+extension Set: CBORElements {
+  fileprivate static var elementType: Any.Type { Element.self }
+  fileprivate static var elementStep: String? { CBORFieldLog.elementStep }
+  fileprivate static func firstElement(of value: Any) -> Any? { (value as? Self)?.first }
+}
+
+extension Dictionary: CBORElements {
+  fileprivate static var elementType: Any.Type { Value.self }
+  // Keys of other types are stored in an array, in turn with the values.
+  fileprivate static var elementStep: String? {
+    Key.self == String.self || Key.self == Int.self ? CBORFieldLog.valueStep : nil
+  }
+  fileprivate static func firstElement(of value: Any) -> Any? { (value as? Self)?.first?.value }
+}
+
+extension Optional: CBORElements {
+  fileprivate static var elementType: Any.Type {
+    (Wrapped.self as? any CBORElements.Type)?.elementType ?? Wrapped.self
+  }
+  fileprivate static var elementStep: String? {
+    (Wrapped.self as? any CBORElements.Type)?.elementStep
+  }
+  fileprivate static func firstElement(of value: Any) -> Any? {
+    guard let wrapped = value as? Wrapped else { return nil }
+    return (Wrapped.self as? any CBORElements.Type)?.firstElement(of: wrapped)
+  }
+}
+
 extension CBOREncodingState {
   /// Records the field begun last.
   func note(_ name: String, _ depth: Int, _ field: CBORFieldLog.Field, ofKeys keys: Any.Type) {
@@ -156,6 +267,13 @@ extension CBOREncodingState {
     } else {
       log?.note(name, in: path, field)
     }
+  }
+}
+
+extension CBOREncodingState {
+  /// Records the elements of the field begun last.
+  func noteElements(of type: Any.Type, _ value: Any, at name: String, _ depth: Int) {
+    log?.noteElements(of: type, value, at: name, in: codingPath(at: depth))
   }
 }
 

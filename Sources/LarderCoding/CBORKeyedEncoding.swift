@@ -58,7 +58,8 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
     guard state.log != nil else { return }
     let field = CBORFieldLog.Field.of(Value.self)
     note(key, field)
-    if field.kind == nil { note(key, .encoded(state.bytes, at: start)) }
+    if field.kind == nil { note(key, .encoded(state.bytes, at: start, of: value)) }
+    state.noteElements(of: Value.self, value, at: key.stringValue, depth)
   }
 
   // As the library's own, which do not show the fields that are missing.
@@ -129,7 +130,10 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
   func encodeIfPresent<Value: Encodable>(_ value: Value?, forKey key: Key) throws {
     if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Value.self, isOptional: true)) }
+    if state.log != nil {
+      note(key, .of(Value.self, isOptional: true))
+      state.noteElements(of: Value.self, value as Any, at: key.stringValue, depth)
+    }
   }
 
   func nestedContainer<NestedKey: CodingKey>(

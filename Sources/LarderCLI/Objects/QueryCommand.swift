@@ -23,8 +23,11 @@ struct QueryCommand: ParsableCommand {
         created >= 2026-01-31                 dates; also 2026-01-31T12:00:00Z
         tags.contains("x")                    contains(all: ["x", "y"]) contains(any: ["x", "y"])
         tags.count > 2 && address.city == 'B' count, isEmpty; fields of fields
+        owner.name == 'Ann'                   fields of the object that a @HasOne refers to
         name.matches(/^A.*[0-9]$/)            hasPrefix hasSuffix contains matches
         name.equalsIgnoringCase("anna")       containsIgnoringCase hasPrefixIgnoringCase …
+
+      A constant has the type of its field, as in a program: 0.1 is a Float, a Double or a Decimal.
 
       The planner selects an index (--explain prints the plan); with --sort and --limit memory \
       holds at most --limit objects. Without --limit a table shows the first 100 objects, --json \
@@ -36,7 +39,8 @@ struct QueryCommand: ParsableCommand {
       EXIT STATUS
         0   success, with or without matching objects
         1   no such type, or several types of that name
-        64  a parse error in the condition or in --sort, or an unknown field
+        64  a parse error in the condition or in --sort, a field that does not exist, or a constant
+            of another kind than its field
 
       EXAMPLES
         larder query Car 'year >= 2020 && tags.contains("fast")' --sort -year,model --limit 10
@@ -93,7 +97,7 @@ struct QueryCommand: ParsableCommand {
       let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
       let record = try ObjectCommandSupport.type(type.type, in: objects)
-      try refuseUnknownField(query, objects, record)
+      try refuseFields(query, objects, record)
       if explain {
         let text = try objects.explain(query, of: record)
         if arguments.json {
@@ -123,24 +127,17 @@ struct QueryCommand: ParsableCommand {
     }
   }
 
-  /// Rejects a field that no object has: it is misspelt.
-  private func refuseUnknownField(
+  /// Rejects a field that no object has, and one that has no values like those it is compared with.
+  private func refuseFields(
     _ query: DynamicQuery, _ objects: DynamicObjects, _ record: ObjectTypeRecord
   ) throws {
-    guard let field = try objects.unknownField(in: query, of: record) else { return }
-    let what = "No object of \(record.name) has a field \"\(field.name)\"."
-    guard field.isDeclared || !field.near.isEmpty else {
-      // An optional field that is nil in every object is stored in none.
-      return Console.printError("larder: \(what)")
-    }
-    let advice =
-      field.near.isEmpty
-      ? " There are \(field.known.joined(separator: ", "))."
-      : " Did you mean \(NearNames.list(field.near))?"
+    guard let error = try objects.fieldError(in: query, of: record) else { return }
+    // An optional field that is nil in every object is stored in none.
+    if error.isUncertain { return Console.printError("larder: \(error.message)") }
     throw ToolError(
-      "unknownField", what + advice, exit: Exit.usage,
+      error.code, "\(error.message) \(error.advice)", exit: Exit.usage,
       details: [
-        ("field", .text(field.name)), ("near", .array(field.near.map { .text($0) })),
+        ("field", .text(error.field)), ("near", .array(error.near.map { .text($0) })),
       ])
   }
 

@@ -16,20 +16,28 @@ package struct JSONParseError: Error, Sendable, Hashable {
 package struct JSONReader {
   private let bytes: [UInt8]
   private var position = 0
+  private let keepsDigits: Bool
 
   /// The maximum nesting of objects and arrays, less than the limit of stored values.
   static let maximumDepth = 100
 
-  private init(_ bytes: [UInt8]) { self.bytes = bytes }
+  private init(_ bytes: [UInt8], keepsDigits: Bool) {
+    (self.bytes, self.keepsDigits) = (bytes, keepsDigits)
+  }
 
   /// Returns the value of a JSON text.
   ///
+  /// - Parameters:
+  ///   - bytes: The text.
+  ///   - keepsDigits: Whether numbers that are not integers of 64 bits become ``ExactNumber`` items.
   /// - Throws: ``JSONParseError`` with the column of the error.
-  package static func value(_ bytes: [UInt8]) throws(JSONParseError) -> CBORValue {
+  package static func value(
+    _ bytes: [UInt8], keepsDigits: Bool = false
+  ) throws(JSONParseError) -> CBORValue {
     guard String(validating: bytes, as: UTF8.self) != nil else {
       throw JSONParseError(column: 1, message: "The line is not UTF-8.")
     }
-    var reader = JSONReader(bytes)
+    var reader = JSONReader(bytes, keepsDigits: keepsDigits)
     let value = try reader.value(depth: 0)
     reader.skipSpace()
     guard reader.position == bytes.count else {
@@ -183,6 +191,7 @@ package struct JSONReader {
         return .negative(magnitude)
       }
     }
+    if keepsDigits { return ExactNumber.item(text) }
     guard let number = Double(text), number.isFinite else {
       position = start
       throw flaw("The number is too large.")

@@ -9,99 +9,233 @@ internal import LarderObjectEngine
 // DECLARED FIELDS
 //
 // The catalog contains the fields of most types and their kinds ("year: integer", "owner: text?"),
-// as programs wrote them (`ObservedSchema.swift` of LarderObjects); the list is empty if the names
-// of the fields are data. JSON has fewer kinds, so the kind of the field decides how a value of a
-// line is read: a whole number becomes a floating-point number, a string a date, a UUID or bytes. A
-// value of another kind is rejected, and so is an undeclared field, because the program would drop
-// it.
+// as programs wrote them, and those inside of them (`ValueShape.swift`). JSON has fewer kinds, so the
+// kind of the field decides how a value of a line is read: a number by its digits, a string as a
+// date, a UUID or bytes. What the program could not decode is rejected at every depth: a value of
+// another kind or out of range, a missing field, an undeclared field, which it would drop.
+//
+// The catalog does not have all cases of an enumeration, nor the fields of a value that programs have
+// not written since the type was declared. There a value is accepted only if a stored object has one
+// of the same form at the same place (`StoredForms.swift`), or if a program stored the line.
 
 /// The declared fields of a type.
 struct DeclaredFields: Sendable {
-  private let fields: [String: RecordedFields.Field]
+  let shape: ValueShape
 
   /// Creates the fields of a record, or `nil` if the record does not contain them.
   init?(_ schema: [String]?) {
-    guard let schema, !schema.isEmpty else { return nil }
-    fields = RecordedFields(schema).fields
+    guard let shape = ValueShape(schema: schema) else { return nil }
+    self.shape = shape
   }
 
   /// Returns the kind of a field ("text", "integer", …), or `nil` if the field is not declared.
-  func kind(of name: String) -> String? { fields[name]?.kind }
+  func kind(of name: String) -> String? { shape.members[name]?.kind }
 
   /// Returns whether an indexed property must be stored in the field of its name, because no other
   /// field has its kind.
   func isOnly(_ field: IndexRule.Field, of rule: IndexRule) -> Bool {
     let kind = rule.isMultiple ? "array" : field.kind.fieldKind
-    let candidates = fields.filter { $0.value.kind == kind || $0.value.kind == "value" }.map(\.key)
-    return candidates == field.path.names
+    let candidates = shape.members.filter { $0.value.family == kind || $0.value.kind == "value" }
+    return candidates.map(\.key) == field.path.names
   }
 
-  var hasReferences: Bool { fields.values.contains { $0.kind == "reference" } }
+  var hasReferences: Bool { shape.members.values.contains { $0.kind == "reference" } }
 
-  struct Flaw: Error { let message: String }
+  struct Flaw: Error {
+    let message: String
+    /// Whether the value may still be one of a case or of fields that the catalog does not have.
+    var isOfForm = false
+  }
 
   /// Returns an object with its values converted to the kinds of the fields.
   ///
-  /// - Throws: `Flaw` if a field is missing, undeclared or has a value of another kind.
-  func fitted(_ pairs: [CBORValue.Pair]) throws(Flaw) -> CBORValue {
+  /// - Parameters:
+  ///   - pairs: The object.
+  ///   - forms: The forms of the values of stored objects; without them, a program stored the object.
+  /// - Throws: `Flaw` if the program could not decode the object, or would drop a part of it.
+  func fitted(_ pairs: [CBORValue.Pair], _ forms: StoredForms?) throws -> CBORValue {
     var result: [CBORValue.Pair] = []
-    var missing = fields
+    var missing = shape.members
     for pair in pairs {
-      guard case .text(let name) = pair.key, let field = fields[name] else {
+      guard case .text(let name) = pair.key, let field = shape.members[name] else {
         throw Flaw(
           message: "the program does not declare a field \(pair.key.jsonText()); it declares "
-            + fields.keys.sorted().joined(separator: ", "))
+            + shape.members.keys.sorted().joined(separator: ", "))
       }
       missing[name] = nil
-      if pair.value == .null, !field.isOptional, field.kind != "reference", field.kind != "value" {
-        throw Flaw(message: "\(name) is null, and the program requires a value (\(field.kind))")
-      }
-      guard let value = Self.fitted(pair.value, field.kind) else {
-        throw Flaw(message: "\(name) does not have the declared kind (\(field.kind))")
-      }
-      result.append(CBORValue.Pair(pair.key, value))
+      result.append(
+        CBORValue.Pair(
+          pair.key, try ShapeFitting(forms: forms).fitted(pair.value, field, at: [name])))
     }
-    for (name, field) in missing.sorted(by: { $0.key < $1.key })
-    where !field.isOptional && field.kind != "reference" {
-      throw Flaw(message: "\(name) is missing, and the program requires it (\(field.kind))")
-    }
+    try ShapeFitting.requireNone(of: missing, at: [])
     return .map(result)
-  }
-
-  private static func fitted(_ value: CBORValue, _ kind: String) -> CBORValue? {
-    if value == .null { return value }
-    let plain = value.untagged
-    switch (kind, plain) {
-    case ("integer", .unsigned), ("integer", .negative), ("integer", .bytes): return value
-    case ("number", .unsigned(let number)): return .float(Double(number))
-    case ("number", .negative(let number)): return .float(-1 - Double(number))
-    case ("number", .float), ("boolean", .boolean), ("text", .text): return value
-    case ("date", .text(let text)):
-      return CalendarDate.seconds(text).flatMap { ExactDate.stored($0) }
-    case ("date", .unsigned(let number)): return ExactDate.stored(seconds: Double(number))
-    case ("date", .negative(let number)): return ExactDate.stored(seconds: -1 - Double(number))
-    case ("date", .float(let number)) where value == plain: return ExactDate.stored(seconds: number)
-    case ("date", .float), ("date", .map): return value
-    case ("uuid", .text(let text)):
-      return ComparableValue.uuid(text).map { .tagged(37, .bytes($0)) }
-    case ("uuid", .bytes(let bytes)): return bytes.count == 16 ? value : nil
-    case ("bytes", .text(let text)): return Base64.bytes(text).map { .bytes($0) }
-    case ("bytes", .bytes), ("bytes", .array): return value
-    case ("map", .map), ("array", .array), ("url", .text), ("url", .map): return value
-    // A dictionary whose keys are not strings is stored as an array, a plain enumeration as a map.
-    case ("map", .array), ("decimal", _), ("reference", _), ("value", _): return value
-    default: return nil
-    }
   }
 
   /// Returns the first field with a reference to another object, for which only the program can
   /// create index keys.
   func reference(in pairs: [CBORValue.Pair]) -> String? {
     for pair in pairs {
-      guard case .text(let name) = pair.key, fields[name]?.kind == "reference" else { continue }
+      guard case .text(let name) = pair.key, kind(of: name) == "reference" else { continue }
       if pair.value == .null || pair.value == .array([]) { continue }
       return name
     }
     return nil
+  }
+}
+
+/// The conversion of values of JSON to the shapes of fields.
+struct ShapeFitting {
+  let forms: StoredForms?
+
+  typealias Flaw = DeclaredFields.Flaw
+
+  private static func shown(_ path: [String]) -> String {
+    path.reduce("") { $1 == CBORFieldLog.elementStep ? $0 + $1 : $0.isEmpty ? $1 : $0 + "." + $1 }
+  }
+
+  /// - Throws: `Flaw` if one of the fields is required.
+  static func requireNone(of missing: [String: ValueShape], at path: [String]) throws {
+    for (name, field) in missing.sorted(by: { $0.key < $1.key })
+    where !field.isOptional && field.kind != "reference" {
+      throw Flaw(
+        message: "\(shown(path + [name])) is missing, and the program requires it (\(field.kind))",
+        isOfForm: !path.isEmpty)
+    }
+  }
+
+  /// Returns a value as a program stores it.
+  func fitted(_ value: CBORValue, _ shape: ValueShape, at path: [String]) throws -> CBORValue {
+    if value == .null {
+      if shape.isOptional || shape.kind == "reference" || shape.kind == "value" { return value }
+      throw Flaw(
+        message: "\(Self.shown(path)) is null, and the program requires a value (\(shape.kind))")
+    }
+    if shape.kind == "reference" { return try resolved(value, path) }
+    do {
+      return try inside(value, shape, path)
+    } catch let flaw as Flaw where flaw.isOfForm {
+      // Of the innermost value around it that stored objects show.
+      let value = try resolved(value, path)
+      guard try forms?.has(value, at: path) ?? true else { throw flaw }
+      return value
+    }
+  }
+
+  private func inside(
+    _ value: CBORValue, _ shape: ValueShape, _ path: [String]
+  ) throws -> CBORValue {
+    if shape.isEnumeration || shape.kind == "value" { throw unknown(shape, path) }
+    switch (shape.kind, value.untagged) {
+    case ("map", .map(let pairs)) where !shape.members.isEmpty:
+      return try members(pairs, shape, path)
+    case ("map", .map(let pairs)) where !shape.elements.isEmpty:
+      return .map(
+        try pairs.map { pair in
+          let below = path + [CBORFieldLog.valueStep]
+          return CBORValue.Pair(pair.key, try fitted(pair.value, shape.elements[0], at: below))
+        })
+    case ("map", .map([])), ("array", .array([])): return value
+    case ("array", .array(let values)) where !shape.elements.isEmpty:
+      let below = path + [CBORFieldLog.elementStep]
+      return .array(try values.map { try fitted($0, shape.elements[0], at: below) })
+    // A dictionary whose keys are not strings is stored as an array.
+    case ("map", .map), ("map", .array), ("array", .array): throw unknown(shape, path)
+    default:
+      guard let plain = Self.scalar(value, shape), shape.decodes(plain) || trusts(plain, shape)
+      else {
+        throw Flaw(
+          message: "\(Self.shown(path)) does not have the declared kind (\(shape.kind)), or is out "
+            + "of its range")
+      }
+      return plain
+    }
+  }
+
+  /// Whether a program stored the value, perhaps with a wider type than the kind says.
+  private func trusts(_ value: CBORValue, _ shape: ValueShape) -> Bool {
+    guard forms == nil, shape.kind == "integer" else { return false }
+    if case .unsigned = value { return true }
+    return false
+  }
+
+  private func unknown(_ shape: ValueShape, _ path: [String]) -> Flaw {
+    Flaw(
+      message: shape.isEnumeration
+        ? "no stored object has this case of \(Self.shown(path)), so only the program knows whether "
+          + "there is one; import it with the program"
+        : "no stored object shows how the program stores \(Self.shown(path)); save one with the "
+          + "program, or import with it", isOfForm: true)
+  }
+
+  private func members(
+    _ pairs: [CBORValue.Pair], _ shape: ValueShape, _ path: [String]
+  ) throws -> CBORValue {
+    var result: [CBORValue.Pair] = []
+    var missing = shape.members
+    for pair in pairs {
+      guard case .text(let name) = pair.key, let field = shape.members[name] else {
+        throw Flaw(
+          message: "the program does not declare a field \(pair.key.jsonText()) of "
+            + "\(Self.shown(path)); it declares "
+            + shape.members.keys.sorted().joined(separator: ", "), isOfForm: true)
+      }
+      missing[name] = nil
+      result.append(CBORValue.Pair(pair.key, try fitted(pair.value, field, at: path + [name])))
+    }
+    try Self.requireNone(of: missing, at: path)
+    return .map(result)
+  }
+
+  /// Returns a value without a known field, in which numbers are floating-point numbers.
+  private func resolved(_ value: CBORValue, _ path: [String]) throws -> CBORValue {
+    guard let value = ExactNumber.resolved(value) else {
+      throw Flaw(message: "a number of \(Self.shown(path)) is too large")
+    }
+    return value
+  }
+
+  /// Returns the stored form of a value of a kind without parts, or `nil` if it has another kind.
+  private static func scalar(_ value: CBORValue, _ shape: ValueShape) -> CBORValue? {
+    if let digits = ExactNumber.digits(value) { return number(digits, shape) }
+    switch (shape.family, value.untagged) {
+    case ("integer", .unsigned), ("integer", .negative), ("integer", .bytes): return value
+    case ("number", .unsigned(let number)): return real(String(number), shape)
+    case ("number", .negative(let number)): return real(String(-1 - Int128(number)), shape)
+    case ("number", .float), ("boolean", .boolean), ("text", .text): return value
+    case ("date", .text(let text)):
+      return CalendarDate.seconds(text).flatMap { ExactDate.stored($0) }
+    case ("date", .unsigned(let number)): return ExactDate.stored(seconds: Double(number))
+    case ("date", .negative(let number)): return ExactDate.stored(seconds: -1 - Double(number))
+    case ("date", .float(let number)) where value == value.untagged:
+      return ExactDate.stored(seconds: number)
+    case ("date", .float), ("date", .map): return value
+    case ("uuid", .text(let text)):
+      return ComparableValue.uuid(text).map { .tagged(37, .bytes($0)) }
+    case ("uuid", .bytes(let bytes)): return bytes.count == 16 ? value : nil
+    case ("bytes", .text(let text)): return Base64.bytes(text).map { .bytes($0) }
+    case ("bytes", .array):
+      return (try? CBORDecoder().decode([UInt8].self, from: value.encoded)).map { .bytes($0) }
+    case ("url", .text(let text)): return .tagged(32, .text(text))
+    case ("bytes", .bytes), ("url", .map): return value
+    case ("decimal", .unsigned), ("decimal", .negative), ("decimal", .bytes), ("decimal", .float),
+      ("decimal", .array):
+      return value
+    default: return nil
+    }
+  }
+
+  private static func number(_ digits: String, _ shape: ValueShape) -> CBORValue? {
+    switch shape.family {
+    case "integer": ExactNumber.integer(digits)
+    case "number": real(digits, shape)
+    case "decimal": ExactNumber.decimal(digits)
+    case "date": Double(digits).flatMap { ExactDate.stored(seconds: $0) }
+    default: nil
+    }
+  }
+
+  private static func real(_ digits: String, _ shape: ValueShape) -> CBORValue? {
+    let number = shape.kind == "float" ? Float(digits).map { Double($0) } : Double(digits)
+    return number.flatMap { $0.isFinite ? .float($0) : nil }
   }
 }

@@ -12,6 +12,9 @@ package import LarderObjectEngine
 // index has, it keeps only the sort values and the sequence number of each object: of all matching
 // objects, or, with a limit, of at most twice the wanted ones. Then it reads the objects again, in
 // the same snapshot. So the limit bounds the memory, independent of the stored objects.
+//
+// Constants have the types of their fields (`TypedConstants.swift`), and paths follow references
+// (`FollowedReference.swift`).
 
 /// A query for stored objects, without their Swift type.
 package struct DynamicQuery: Sendable {
@@ -77,7 +80,7 @@ extension DynamicObjects {
         var unsorted = query
         unsorted.sort = []
         let run = try DynamicQueryExecution(self, unsorted, type, snapshot)
-        try run.visit(run.plan.plan, snapshot) { _ in
+        try run.visit(run.plan.plan, snapshot) { _, _ in
           count += 1
           return count < query.wanted
         }
@@ -108,14 +111,19 @@ struct DynamicQueryExecution {
   let query: DynamicQuery
   let type: ObjectTypeRecord
   let plan: DynamicQueryPlan
+  private let references: ReferenceReader
 
   init(
     _ objects: DynamicObjects, _ query: DynamicQuery, _ type: ObjectTypeRecord,
     _ snapshot: borrowing Snapshot
   ) throws {
+    let fields = try QueryFields(query, of: type, snapshot)
+    var query = query
+    query.condition = query.condition.typed { fields.shape(at: $0) }
     self.objects = objects
     self.query = query
     self.type = type
+    references = ReferenceReader(objects, fields.references)
     plan = DynamicQueryPlan(query, type, try IndexRuleEvidence(type, snapshot))
   }
 
@@ -127,7 +135,7 @@ struct DynamicQueryExecution {
     if query.limit == 0 { return }
     if plan.plan.isSorted, query.sort.isEmpty {
       var found = 0
-      return try visit(plan.plan, snapshot) { object in
+      return try visit(plan.plan, snapshot) { object, _ in
         found += 1
         if found > query.offset, try !body(object) { return false }
         return found < query.wanted
@@ -159,34 +167,34 @@ struct DynamicQueryExecution {
   ) throws -> [UInt64] {
     if plan.isSorted {
       var sequences: [UInt64] = []
-      try visit(plan, snapshot) { object in
+      try visit(plan, snapshot) { object, _ in
         sequences.append(object.sequence)
         return sequences.count < query.wanted
       }
       return sequences
     }
     var rows = BoundedSorter<SortRow>(keeping: query.wanted) { $0.precedes($1, query.sort) }
-    try visit(plan, snapshot) { object in
-      rows.add(SortRow(object, query.sort))
+    try visit(plan, snapshot) { object, expanded in
+      rows.add(SortRow(object, expanded, query.sort))
       return true
     }
     return rows.sorted().map(\.sequence)
   }
 
-  /// Calls `body` with every matching object in scan order, until it returns `false`.
+  /// Calls `body` with every matching object in scan order, until it returns `false`. The second value
+  /// has the objects that the paths of the query refer to.
   func visit(
     _ plan: QueryPlan, _ snapshot: borrowing Snapshot,
-    _ body: (DynamicObject) throws -> Bool
+    _ body: (DynamicObject, _ expanded: CBORValue) throws -> Bool
   ) throws {
     try plan.visit(type: type.number, in: snapshot) { damage in
       objects.tell(damage)
       return true
     } _: { head, id, bytes in
       let stored = try StoredObject(head, id: id, bytes, in: snapshot)
-      guard let object = objects.object(stored), query.condition.holds(for: object.value) else {
-        return true
-      }
-      return try body(object)
+      guard let object = objects.object(stored) else { return true }
+      let expanded = try references.expanded(object.value, snapshot)
+      return try query.condition.holds(for: expanded) ? body(object, expanded) : true
     }
   }
 
@@ -207,8 +215,8 @@ private struct SortRow {
   let values: [ComparableValue]
   let sequence: UInt64
 
-  init(_ object: DynamicObject, _ sort: [SortField]) {
-    values = sort.map { ComparableValue($0.path.value(in: object.value)) }
+  init(_ object: DynamicObject, _ expanded: CBORValue, _ sort: [SortField]) {
+    values = sort.map { ComparableValue($0.path.value(in: expanded)) }
     sequence = object.sequence
   }
 

@@ -17,7 +17,9 @@ package import LarderObjectEngine
 //
 // Lines after a schema (`ObjectSchemaHeader.swift`) are objects that a program stored, so the
 // import rejects none of them for a lack of the program: it stores their references and identifiers
-// unchanged, and leaves the keys of an index without a proven rule to the program's build.
+// unchanged, and leaves the keys of an index without a proven rule to the program's build. Only a
+// unique index needs its keys before: two objects with the same key by the index's declaration are
+// rejected, even if no object proves that the keys are those of the program.
 //
 // A rule that objects neither contradict nor prove is a guess: no object is stored, or in all of
 // them another field has the same values. The import marks its index as not built, so no query uses
@@ -48,6 +50,10 @@ package struct ObjectImport {
   /// Whether the lines are objects that a program stored.
   private let isExport: Bool
   private let fields: DeclaredFields?
+  /// The forms of stored values, or `nil` if a program stored the lines.
+  private let forms: StoredForms?
+  /// The unique indexes whose keys the program computes.
+  private let assumed: AssumedKeys?
   private let keepsExisting: Bool
   private var batch: [(line: Int, write: ObjectWrite)] = []
   private var batchBytes = 0
@@ -77,6 +83,7 @@ package struct ObjectImport {
     }
     let fields = DeclaredFields(type.schema)
     self.fields = fields
+    forms = isExport ? nil : StoredForms(objects, type)
     if isExport {
       let all = evidence.rules.values.filter { Self.unproven($0, evidence, fields).isEmpty }
       let proven = Set(all.map(\.number))
@@ -85,8 +92,11 @@ package struct ObjectImport {
       }
       let notes = type.notes.map { Set([$0.number]) } ?? []
       deferred = Set(type.indexes.map(\.number)).subtracting(proven).subtracting(notes)
+      let unique = evidence.rules.values.filter { $0.isUnique && !proven.contains($0.number) }
+      assumed = try AssumedKeys(Array(unique), of: type, in: objects)
       return
     }
+    assumed = nil
     let rules = try Self.rules(type, evidence, fields)
     self.rules = rules
     deferred = Set(
@@ -143,7 +153,7 @@ package struct ObjectImport {
   ) throws {
     switch evidence.idField {
     case .stored: return
-    case .unknown where Self.idKinds.contains(fields?.kind(of: "id")): return
+    case .unknown where Self.idKinds.contains(fields?.shape.members["id"]?.family): return
     case .unknown:
       throw DynamicObjectError(
         .foreignType,
@@ -187,7 +197,7 @@ package struct ObjectImport {
     }
     var value: CBORValue
     do throws(JSONParseError) {
-      value = try JSONReader.value(text)
+      value = try JSONReader.value(text, keepsDigits: true)
     } catch {
       throw invalid("\(error.message) (column \(error.column))")
     }
@@ -206,15 +216,20 @@ package struct ObjectImport {
           "\(name) refers to another object, and only the program can create the index key of a "
             + "reference. Import with the program, or omit the field.", line: line)
       }
-      do throws(DeclaredFields.Flaw) { value = try fields.fitted(pairs) } catch {
-        throw invalid("The object does not fit the type: \(error.message).")
-      }
+      value = try fitted(pairs, fields, line)
+    } else if let resolved = ExactNumber.resolved(value) {
+      value = resolved
+    } else {
+      throw invalid("A number is too large.")
     }
     guard let id = exported ?? IndexRuleEvidence.id(of: value) else {
       throw invalid(
         "The object has no valid field \"id\": a string, a number, a date, a UUID, bytes or a "
           + "Boolean."
       )
+    }
+    if let conflict = assumed?.add(value, id: id, keepsExisting: keepsExisting) {
+      throw takenError(conflict.key, id: id, holder: conflict.holder, line: line)
     }
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
@@ -235,6 +250,20 @@ package struct ObjectImport {
       version: type.version, keys: keys, uniqueIndexes: unique)
   }
 
+  private func fitted(
+    _ pairs: [CBORValue.Pair], _ fields: DeclaredFields, _ line: Int
+  ) throws(DynamicObjectError) -> CBORValue {
+    do {
+      return try fields.fitted(pairs, forms)
+    } catch let flaw as DeclaredFields.Flaw {
+      throw DynamicObjectError(
+        .invalidLine, "The object does not fit the type: \(flaw.message).", line: line)
+    } catch {
+      throw DynamicObjectError(
+        .invalidLine, "The stored objects cannot be read: \(error)", line: line)
+    }
+  }
+
   /// Stores the added lines.
   ///
   /// - Throws: ``DynamicObjectError`` with a line's number. All lines before it are stored.
@@ -250,7 +279,11 @@ package struct ObjectImport {
     if try commit(taken[..<failure.position]) != nil {
       throw changed
     }
-    throw takenError(failure.error, line: taken[failure.position].line)
+    let error = failure.error
+    throw takenError(
+      ObjectIndexKey(index: error.index, bytes: error.key),
+      id: String(decoding: error.id, as: UTF8.self),
+      holder: String(decoding: error.holder, as: UTF8.self), line: taken[failure.position].line)
   }
 
   private struct Failure: Error {
@@ -331,16 +364,17 @@ package struct ObjectImport {
         + "change are stored. Run the import again for the others.")
   }
 
-  private func takenError(_ error: UniqueKeyConflict, line: Int) -> DynamicObjectError {
-    let index = type.indexes.first { $0.number == error.index }?.name ?? "?"
+  private func takenError(
+    _ taken: ObjectIndexKey, id: String, holder: String, line: Int
+  ) -> DynamicObjectError {
+    let index = type.indexes.first { $0.number == taken.index }?.name ?? "?"
     let key =
-      IndexKeyElement.elements(of: error.key)?.map(\.description).joined(separator: ", ")
+      IndexKeyElement.elements(of: taken.bytes)?.map(\.description).joined(separator: ", ")
       ?? "truncated"
     return DynamicObjectError(
       .uniqueViolation,
-      "\"\(String(decoding: error.id, as: UTF8.self))\" has the same key in the unique index "
-        + "\"\(index)\" (\(key)) as \"\(String(decoding: error.holder, as: UTF8.self))\". Change "
-        + "one of them.",
+      "\"\(id)\" has the same key in the unique index \"\(index)\" (\(key)) as \"\(holder)\". "
+        + "Change one of them.",
       line: line)
   }
 }

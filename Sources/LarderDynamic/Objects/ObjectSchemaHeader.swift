@@ -165,18 +165,20 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     guard let stored, let schema else { return stored ?? schema }
     // The names of the fields are data.
     if stored.isEmpty || schema.isEmpty { return [] }
-    var merged = RecordedFields(schema).fields
-    let theirs = RecordedFields(stored).fields
+    let ours = RecordedFields(schema)
+    var merged = ours.fields
+    var union = RecordedFields(stored)
+    let theirs = union.fields
     for (name, field) in merged {
       let other = theirs[name]
       var kind = field.kind
       if let other, other.kind != kind {
-        guard kind == "value" || other.kind == "value" else {
+        kind = RecordedFields.Field.merged(kind, other.kind)
+        guard kind != "value" || field.kind == "value" || other.kind == "value" else {
           throw mismatch(
-            "The field \(name) is \(kind) in the file and \(other.kind) in the store. Open both "
+            "The field \(name) is \(field.kind) in the file and \(other.kind) in the store. Open both "
               + "stores with the same version of the program, and export again.")
         }
-        kind = "value"
       }
       merged[name] = .init(
         kind: kind,
@@ -185,7 +187,9 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     for (name, field) in theirs where merged[name] == nil {
       merged[name] = .init(kind: field.kind, isOptional: field.kind != "reference")
     }
-    return merged.map { "\($0.key): \($0.value.text)" }.sorted()
+    union.fields = merged
+    union.merge(nested: ours.nested)
+    return union.lines
   }
 
   private func mismatch(_ reason: String) -> DynamicObjectError {

@@ -8,7 +8,8 @@ internal import LarderCoding
 // COMPARISONS OF STORED VALUES
 //
 // Values compare like the values that a program decodes: numbers by their value, independent of
-// their width; strings like in Swift (canonically equivalent strings are equal, the order is that
+// their width, decimals by their digits; a floating-point number is to a decimal what its shortest
+// digits are. Constants are converted to the type of their field before (`TypedConstants.swift`); strings like in Swift (canonically equivalent strings are equal, the order is that
 // of the scalars); a UUID with its text; a date with a date, and with the number of its seconds
 // since
 // 1970. A missing field, `null` and `undefined` are the same value, "nothing". Nothing equals
@@ -24,6 +25,7 @@ enum ComparableValue: Sendable, Hashable {
   case boolean(Bool)
   case integer(Int128)
   case real(Double)
+  case decimal(Decimal)
   /// Seconds since 2001, like in `Date`: seconds since 1970 do not distinguish all dates.
   case date(Double)
   case text(String)
@@ -56,7 +58,10 @@ enum ComparableValue: Sendable, Hashable {
     case (1, _): return number(content).map { date($0, 0) } ?? ComparableValue(content)
     case (2, .bytes(let bytes)) where bytes.count < 16: return .integer(magnitude(bytes))
     case (3, .bytes(let bytes)) where bytes.count < 16: return .integer(-1 - magnitude(bytes))
+    case (2, .bytes), (3, .bytes):
+      return decimal(.tagged(tag, content)) ?? ComparableValue(content)
     case (4, .array(let parts)) where parts.count == 2:
+      if let decimal = decimal(.tagged(tag, content)) { return decimal }
       guard case .integer(let exponent) = ComparableValue(parts[0]),
         case .integer(let digits) = ComparableValue(parts[1])
       else { return .other }
@@ -71,6 +76,10 @@ enum ComparableValue: Sendable, Hashable {
       return residual == .some(nil) ? .other : date(seconds, (residual ?? 0) ?? 0)
     default: return ComparableValue(content)
     }
+  }
+
+  private static func decimal(_ value: CBORValue) -> ComparableValue? {
+    (try? CBORDecoder().decode(Decimal.self, from: value.encoded)).map(ComparableValue.decimal)
   }
 
   private static func number(_ value: CBORValue) -> Double? {
@@ -107,6 +116,8 @@ enum ComparableValue: Sendable, Hashable {
     case (.integer, .real), (.integer, .date), (.real, .integer), (.real, .real), (.real, .date),
       (.date, .integer), (.date, .real), (.date, .date):
       return Self.compare(self, other)
+    case (.decimal(let left), _): return Self.compare(left, other)
+    case (_, .decimal(let right)): return Self.compare(right, self).map { -$0 }
     case (.text(let left), .text(let right)):
       return textIsBelow(left, right) ? -1 : textIsBelow(right, left) ? 1 : 0
     default: return nil
@@ -149,6 +160,23 @@ enum ComparableValue: Sendable, Hashable {
     }
   }
 
+  private static func compare(_ decimal: Decimal, _ other: ComparableValue) -> Int? {
+    switch other {
+    case .decimal(let other): return order(decimal, other)
+    case .integer(let integer):
+      return Decimal(string: "\(integer)").map { order(decimal, $0) }
+    case .real(let real):
+      if real.isNaN { return nil }
+      guard real.isFinite, let exact = Decimal(string: real.description), !exact.isNaN else {
+        return Double(decimal.description).flatMap { compare(.real($0), .real(real)) }
+      }
+      return order(decimal, exact)
+    case .date:
+      return Double(decimal.description).flatMap { compare(.real($0), other) }
+    default: return nil
+    }
+  }
+
   private static func compare(_ integer: Int128, _ real: Double) -> Int? {
     if real.isNaN { return nil }
     if real >= 0x1p126 { return -1 }
@@ -180,7 +208,7 @@ enum ComparableValue: Sendable, Hashable {
     switch self {
     case .nothing: 0
     case .boolean: 1
-    case .integer, .real, .date: 2
+    case .integer, .real, .decimal, .date: 2
     case .text: 3
     case .uuid: 4
     case .bytes: 5

@@ -27,7 +27,7 @@ package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
   package func value(in object: CBORValue) -> CBORValue? {
     var value = object
     for name in names {
-      value = value.untagged
+      value = FollowedReference(value)?.object ?? value.untagged
       switch value {
       case .map(let pairs):
         if let found = pairs.first(where: { $0.key == .text(name) }) {
@@ -49,7 +49,7 @@ package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
       default: return nil
       }
     }
-    return value
+    return FollowedReference(value)?.id ?? value
   }
 
   private static func counted(_ name: String, _ count: Int) -> CBORValue? {

@@ -12,12 +12,15 @@
 //     symbols     && || ! == != < <= > >= ( ) [ ] , . ?. : ... ..<
 //
 // The language has no arithmetic, so a minus before a digit is always a sign, and a slash always
-// begins a pattern.
+// begins a pattern. Tokens are divided by scalars and not by characters: a quote and the combining mark
+// or modifier at the beginning of a text are one character.
 
 /// A lexer of query texts.
 struct QueryLexer {
   let text: String
-  private let characters: [Character]
+  private let scalars: [Unicode.Scalar]
+  /// The character that each scalar belongs to, and one for the end.
+  private let characters: [Int]
   private var position = 0
 
   /// The maximum length of a text in bytes. It bounds all later work.
@@ -30,7 +33,11 @@ struct QueryLexer {
         "The text has \(text.utf8.count) bytes; \(Self.maximumLength) is the limit.")
     }
     self.text = text
-    characters = Array(text)
+    scalars = Array(text.unicodeScalars)
+    characters =
+      text.enumerated().flatMap { index, character in
+        repeatElement(index, count: character.unicodeScalars.count)
+      } + [text.count]
   }
 
   static func tokens(_ text: String) throws(QueryTextError) -> [QueryToken] {
@@ -40,30 +47,36 @@ struct QueryLexer {
     return tokens
   }
 
-  private func character(_ offset: Int = 0) -> Character? {
-    position + offset < characters.count ? characters[position + offset] : nil
+  private func scalar(_ offset: Int = 0) -> Unicode.Scalar? {
+    position + offset < scalars.count ? scalars[position + offset] : nil
+  }
+
+  private func source(_ range: Range<Int>) -> String {
+    var text = String.UnicodeScalarView()
+    text.append(contentsOf: scalars[range])
+    return String(text)
   }
 
   private func error(
     _ code: QueryTextError.Code, at start: Int, _ message: String
   ) -> QueryTextError {
-    QueryTextError(code, in: text, column: start + 1, message)
+    QueryTextError(code, in: text, column: characters[start] + 1, message)
   }
 
   private mutating func next() throws(QueryTextError) -> QueryToken {
-    while let space = character(), space.isWhitespace { position += 1 }
+    while let space = scalar(), space.properties.isWhitespace { position += 1 }
     let start = position
     let kind = try kind()
     return QueryToken(
-      kind: kind, column: start + 1, source: String(characters[start..<position]))
+      kind: kind, column: characters[start] + 1, source: source(start..<position))
   }
 
   private mutating func kind() throws(QueryTextError) -> QueryToken.Kind {
-    guard let first = character() else { return .end }
-    if Self.isDigit(first) || first == "-" && character(1).map(Self.isDigit) ?? false {
+    guard let first = scalar() else { return .end }
+    if Self.isDigit(first) || first == "-" && scalar(1).map(Self.isDigit) ?? false {
       return try number()
     }
-    if first == "_" || first.isLetter { return .name(name()) }
+    if first == "_" || Self.isLetter(first) { return .name(name()) }
     switch first {
     case "\"", "'": return .text(try quoted(by: first))
     case "`": return .quotedName(try verbatim(to: "`", "name"))
@@ -71,8 +84,8 @@ struct QueryLexer {
     default: break
     }
     for symbol in Self.symbols
-    where characters[position...].prefix(symbol.count).elementsEqual(symbol) {
-      position += symbol.count
+    where scalars[position...].starts(with: symbol.unicodeScalars) {
+      position += symbol.unicodeScalars.count
       return .symbol(symbol)
     }
     let hint: String
@@ -92,31 +105,41 @@ struct QueryLexer {
     ".", ":",
   ]
 
-  private static func isDigit(_ character: Character) -> Bool { ("0"..."9").contains(character) }
+  private static func isDigit(_ scalar: Unicode.Scalar) -> Bool { ("0"..."9").contains(scalar) }
+
+  private static func isLetter(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isAlphabetic }
 
   private mutating func name() -> String {
     let start = position
-    while let next = character(), next == "_" || next.isLetter || next.isNumber { position += 1 }
-    return String(characters[start..<position])
+    while let next = scalar(), next == "_" || Self.continuesName(next) { position += 1 }
+    return source(start..<position)
+  }
+
+  private static func continuesName(_ scalar: Unicode.Scalar) -> Bool {
+    if isLetter(scalar) || scalar.properties.numericType != nil { return true }
+    return switch scalar.properties.generalCategory {
+    case .nonspacingMark, .spacingMark, .enclosingMark: true
+    default: false
+    }
   }
 
   // MARK: Strings
 
-  private mutating func quoted(by quote: Character) throws(QueryTextError) -> String {
+  private mutating func quoted(by quote: Unicode.Scalar) throws(QueryTextError) -> String {
     let start = position
     position += 1
-    var result = ""
-    while let next = character() {
+    var result = String.UnicodeScalarView()
+    while let next = scalar() {
       position += 1
-      if next == quote { return result }
+      if next == quote { return String(result) }
       result.append(next == "\\" ? try escape() : next)
     }
     throw error(.unterminated, at: start, "The text that begins here has no closing \(quote).")
   }
 
-  private mutating func escape() throws(QueryTextError) -> Character {
+  private mutating func escape() throws(QueryTextError) -> Unicode.Scalar {
     let start = position - 1
-    guard let next = character() else {
+    guard let next = scalar() else {
       throw error(.unterminated, at: start, "The text ends in an escape.")
     }
     position += 1
@@ -127,15 +150,16 @@ struct QueryLexer {
     case "0": return "\0"
     case "\"", "'", "\\": return next
     case "u":
-      if character() == "{" {
+      if scalar() == "{" {
         position += 1
-        let digits = characters[position...].prefix(9).prefix { $0.isHexDigit && $0.isASCII }
-        position += digits.count
-        if character() == "}", let value = UInt32(String(digits), radix: 16),
-          let scalar = Unicode.Scalar(value)
+        let count = scalars[position...].prefix(9).prefix { $0.properties.isASCIIHexDigit }.count
+        let digits = source(position..<(position + count))
+        position += count
+        if scalar() == "}", let value = UInt32(digits, radix: 16),
+          let decoded = Unicode.Scalar(value)
         {
           position += 1
-          return Character(scalar)
+          return decoded
         }
       }
     default: break
@@ -148,15 +172,15 @@ struct QueryLexer {
   /// Returns the characters up to a mark. A backslash before the mark is dropped, every other one
   /// is kept.
   private mutating func verbatim(
-    to mark: Character, _ what: String
+    to mark: Unicode.Scalar, _ what: String
   ) throws(QueryTextError) -> String {
     let start = position
     position += 1
-    var result = ""
-    while let next = character() {
+    var result = String.UnicodeScalarView()
+    while let next = scalar() {
       position += 1
-      if next == mark { return result }
-      if next == "\\", let escaped = character() {
+      if next == mark { return String(result) }
+      if next == "\\", let escaped = scalar() {
         position += 1
         if escaped != mark { result.append(next) }
         result.append(escaped)
@@ -175,24 +199,24 @@ struct QueryLexer {
       position += length
       return .date(seconds)
     }
-    if character() == "-" { position += 1 }
-    var digits = String(characters[start..<position]) + digitRun()
+    if scalar() == "-" { position += 1 }
+    var digits = source(start..<position) + digitRun()
     var isReal = false
-    if character() == ".", character(1).map(Self.isDigit) ?? false {
+    if scalar() == ".", scalar(1).map(Self.isDigit) ?? false {
       isReal = true
       position += 1
       digits += "." + digitRun()
     }
-    if character() == "e" || character() == "E" {
-      let sign = character(1) == "-" || character(1) == "+"
-      if character(sign ? 2 : 1).map(Self.isDigit) ?? false {
+    if scalar() == "e" || scalar() == "E" {
+      let sign = scalar(1) == "-" || scalar(1) == "+"
+      if scalar(sign ? 2 : 1).map(Self.isDigit) ?? false {
         isReal = true
-        digits += "e" + (sign ? String(character(1)!) : "")
+        digits += "e" + (sign ? "\(scalar(1)!)" : "")
         position += sign ? 2 : 1
         digits += digitRun()
       }
     }
-    if let next = character(), next == "_" || next.isLetter {
+    if let next = scalar(), next == "_" || Self.isLetter(next) {
       throw error(
         .invalidNumber, at: start, "A letter follows the number. Insert a space between them.")
     }
@@ -210,8 +234,8 @@ struct QueryLexer {
 
   private mutating func digitRun() -> String {
     var digits = ""
-    while let next = character(), Self.isDigit(next) || next == "_" {
-      if next != "_" { digits.append(next) }
+    while let next = scalar(), Self.isDigit(next) || next == "_" {
+      if next != "_" { digits.unicodeScalars.append(next) }
       position += 1
     }
     return digits
@@ -219,22 +243,22 @@ struct QueryLexer {
 
   /// Returns a date and its number of characters, or `nil` if the text has a number here.
   private func date() throws(QueryTextError) -> (seconds: Double, length: Int)? {
-    let rest = characters[position...].prefix(40)
+    let rest = scalars[position...].prefix(40)
     let day = rest.prefix(10)
     guard day.count == 10,
-      day.enumerated().allSatisfy({ index, character in
-        index == 4 || index == 7 ? character == "-" : Self.isDigit(character)
+      day.enumerated().allSatisfy({ index, scalar in
+        index == 4 || index == 7 ? scalar == "-" : Self.isDigit(scalar)
       })
     else { return nil }
     let time = rest.dropFirst(10).prefix {
-      Self.isDigit($0) || "TtZz:.+-".contains($0)
+      Self.isDigit($0) || "TtZz:.+-".unicodeScalars.contains($0)
     }
-    let source = String(day + time)
-    guard let seconds = CalendarDate.seconds(source) else {
+    let written = source(position..<(position + day.count + time.count))
+    guard let seconds = CalendarDate.seconds(written) else {
       throw error(
         .invalidDate, at: position,
-        "\(source) is not a date. Write 2026-01-31, or 2026-01-31T12:00:00Z.")
+        "\(written) is not a date. Write 2026-01-31, or 2026-01-31T12:00:00Z.")
     }
-    return (seconds, source.count)
+    return (seconds, day.count + time.count)
   }
 }

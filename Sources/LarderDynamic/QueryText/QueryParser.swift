@@ -344,6 +344,7 @@ extension ComparableValue {
         UInt64(exactly: -1 - number).map(CBORValue.negative) ?? .float(Double(number))
       }
     case .real(let number): .float(number)
+    case .decimal(let number): ExactNumber.stored(number) ?? .null
     case .date(let seconds): ExactDate.stored(seconds) ?? .null
     case .text(let text): .text(text)
     case .uuid(let bytes): .tagged(37, .bytes(bytes))

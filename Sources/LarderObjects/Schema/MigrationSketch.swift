@@ -43,7 +43,10 @@ struct MigrationSketch {
   private static func swiftType(_ field: RecordedFields.Field) -> String {
     let names = [
       "integer": "Int", "number": "Double", "boolean": "Bool", "text": "String", "date": "Date",
-      "uuid": "UUID", "bytes": "Data", "url": "URL", "decimal": "Decimal",
+      "uuid": "UUID", "bytes": "Data", "url": "URL", "decimal": "Decimal", "float": "Float",
+      "character": "Character", "int8": "Int8", "int16": "Int16", "int32": "Int32",
+      "int128": "Int128", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32",
+      "uint64": "UInt64", "uint128": "UInt128",
     ]
     return (names[field.kind] ?? "<#\(field.kind)#>") + (field.isOptional ? "?" : "")
   }

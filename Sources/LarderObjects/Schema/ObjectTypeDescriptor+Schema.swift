@@ -149,10 +149,12 @@ extension ObjectTypeDescriptor {
       }
       if field.isNull { fields.fields[name]?.isOptional = old.kind != "reference" }
       if let kind = field.kind, kind != old.kind, old.kind != "value" {
-        mustDecode = true
-        fields.fields[name]?.kind = "value"
+        let merged = RecordedFields.Field.merged(kind, old.kind)
+        mustDecode = mustDecode || merged == "value"
+        fields.fields[name]?.kind = merged
       }
     }
+    fields.merge(nested: log.nestedFields.mapValues { RecordedFields.Field($0) })
     let missing = recorded.fields.filter { !$0.value.isOptional && written[$0.key] == nil }
     var sample = Sample()
     let unknown = schema.withLock { schema in missing.filter { !schema.knows([$0.key]) } }

@@ -17,12 +17,18 @@ internal import LarderSystem
 // The type's record in the catalog contains the union of the fields written so far: "name: kind",
 // with "?" if the field may be missing. The kind is the form of the value in CBOR; if the Swift
 // type alone determines it (an `Int`, a `Date`), the kind is firm, and another firm kind under the
-// same name is a conflicting declaration. A record of more than 256 fields belongs to a type whose
+// same name is a conflicting declaration, unless both are of one family (`RecordedFields.swift`).
+// Fields inside of others are recorded for programs without the type, and conflict with nothing. A
+// record of more than 256 fields belongs to a type whose
 // field names are data and becomes empty, which disables the comparison.
 
 extension RecordedFields {
   /// Creates the fields from the log of one written object.
-  init(_ log: CBORFieldLog) { self.init(fields: log.topFields.mapValues { Field($0) }) }
+  init(_ log: CBORFieldLog) {
+    self.init(
+      fields: log.topFields.mapValues { Field($0) },
+      nested: log.nestedFields.mapValues { Field($0) })
+  }
 }
 
 extension RecordedFields.Field {
@@ -118,7 +124,7 @@ struct ObservedSchema: Sendable {
   /// Returns whether a program of the same declaration cannot have recorded the field.
   static func contradicts(_ field: CBORFieldLog.Field, _ stored: RecordedFields.Field) -> Bool {
     guard let kind = field.kind, field.isFirm, stored.kind != "value" else { return false }
-    return kind != stored.kind
+    return RecordedFields.Field.family(kind) != stored.family
   }
 }
 

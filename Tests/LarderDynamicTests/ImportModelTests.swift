@@ -1,0 +1,213 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import LarderCoding
+import LarderDynamic
+import LarderEngine
+internal import LarderObjectEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+/// An object with what a program decodes at several depths.
+struct Invoice: Storable, Equatable {
+  enum State: String, Codable { case open, paid, void }
+  enum Way: Codable, Equatable { case cash, card(number: Int) }
+  struct Line: Codable, Equatable {
+    var sku: String
+    var count: UInt8
+    var price: Decimal
+    var note: String?
+  }
+
+  let id: Int
+  var price: Decimal
+  var ratio: Float
+  var serial: UInt64
+  var state: State
+  var way: Way
+  var first: Line
+  var lines: [Line] = []
+  var byName: [String: Decimal] = [:]
+  var link: URL
+  var spare: Line?
+
+  static func random(_ id: Int, _ random: inout SeededRandom) -> Invoice {
+    func decimal() -> Decimal {
+      let digits = String(Int.random(in: 0...Int.max, using: &random))
+      let places = Int.random(in: 0...18, using: &random)
+      return Decimal(string: "\(random.chance(50) ? "-" : "")\(digits)e-\(places)")!
+    }
+    func line() -> Line {
+      Line(
+        sku: ["a", "é", "\u{1F3FD}", ""].randomElement(using: &random)!,
+        count: UInt8.random(in: 0...255, using: &random), price: decimal(),
+        note: random.chance(50) ? nil : "n")
+    }
+    return Invoice(
+      id: id, price: decimal(), ratio: Float.random(in: -1e3...1e3, using: &random),
+      serial: UInt64.random(in: 0...UInt64.max, using: &random),
+      state: random.chance(50) ? .open : .paid,
+      way: random.chance(50) ? .cash : .card(number: Int.random(in: 0...9, using: &random)),
+      first: line(), lines: (0..<Int.random(in: 0...3, using: &random)).map { _ in line() },
+      byName: random.chance(50) ? [:] : ["x.y": decimal(), "*": decimal()],
+      link: URL(string: "https://example.com/\(id)")!, spare: random.chance(50) ? nil : line())
+  }
+}
+
+struct Tagged: Storable, Equatable {
+  let id: String
+  var key: String?
+  var other: String?
+  static let indexes = [Index<Tagged>("key", \.key, unique: true)]
+}
+
+@Suite(.timeLimit(.minutes(15)))
+struct ImportModelTests {
+  @discardableResult
+  private func take(
+    _ lines: [String], _ type: String, _ ground: StoreFixture, isExport: Bool = false
+  ) throws -> ObjectImport.Tally {
+    var importing = try ObjectImport(ground.untyped, ground.type(type), isExport: isExport)
+    for (position, line) in lines.enumerated() {
+      try importing.add(Array(line.utf8)[...], line: position + 1)
+    }
+    try importing.flush()
+    return importing.tally
+  }
+
+  private static let line =
+    #"{"id":2,"price":19.99,"ratio":0.1,"serial":18446744073709551615,"state":"paid","way":{"cash":{}},"#
+    + #""first":{"sku":"a","count":1,"price":123456789012345678.01},"#
+    + #""lines":[{"sku":"b","count":255,"price":0.1}],"byName":{"x":1e-3},"#
+    + #""link":"https://example.com/2"}"#
+
+  private func ground() throws -> StoreFixture {
+    let ground = try StoreFixture()
+    var random = SeededRandom(seed: 7)
+    var first = Invoice.random(1, &random)
+    (first.way, first.state, first.spare) = (.cash, .paid, first.first)
+    try ground.store.save(first)
+    return ground
+  }
+
+  @Test func `Numbers of JSON become the decimals and floats of their digits, at every depth`()
+    throws
+  {
+    let ground = try ground()
+    try take([Self.line], "Invoice", ground)
+    let invoice = try #require(try ground.store.object(Invoice.self, id: 2))
+    #expect(invoice.price == Decimal(string: "19.99")!)
+    #expect(invoice.first.price == Decimal(string: "123456789012345678.01")!)
+    #expect(invoice.lines[0].price == Decimal(string: "0.1")!)
+    #expect(invoice.byName == ["x": Decimal(string: "0.001")!])
+    #expect(invoice.ratio == 0.1 && invoice.serial == .max && invoice.lines[0].count == 255)
+    // The program writes the same bytes.
+    var lines: [String] = []
+    _ = try ground.untyped.export(ground.type("Invoice")) { line, _ in lines.append(line) }
+    try ground.store.save(invoice)
+    var again: [String] = []
+    _ = try ground.untyped.export(ground.type("Invoice")) { line, _ in again.append(line) }
+    #expect(lines == again)
+  }
+
+  @Test(arguments: [
+    (
+      #""first":{"sku":"a","count":1,"price":123456789012345678.01}"#, #""first":{}"#, "first.count"
+    ),
+    (#""sku":"a""#, #""sku":7"#, "first.sku"), (#""count":1,"#, #""count":256,"#, "first.count"),
+    (#""count":1,"#, #""count":-1,"#, "first.count"),
+    (#""count":255,"#, "", "lines[].count"), (#""sku":"b""#, #""skew":"b","sku":"b""#, "\"skew\""),
+    (#""state":"paid""#, #""state":"lost""#, "state"),
+    (#""way":{"cash":{}}"#, #""way":{"barter":{}}"#, "way"),
+    ("18446744073709551615", "-1", "serial"),
+    ("18446744073709551615", "18446744073709551616", "serial"),
+    (#""ratio":0.1"#, #""ratio":1e39"#, "ratio"),
+    (#""price":19.99"#, #""price":1.0000000000000000000000000000000000000001"#, "price"),
+    (#""price":19.99"#, #""price":"19.99""#, "price"),
+    (#""byName":{"x":1e-3}"#, #""byName":{"x":"1"}"#, "byName"),
+    (#""byName":{"x":1e-3}"#, #""byName":[1]"#, "byName"),
+    ("https://example.com/2", "http://[", "link"),
+  ])
+  func `A line that the program could not decode is refused at every depth`(
+    part: String, wrong: String, place: String
+  ) throws {
+    let ground = try ground()
+    try take([Self.line], "Invoice", ground)
+    let before = try ground.store.objects(Invoice.self).fetch()
+    let line = Self.line.replacingOccurrences(of: part, with: wrong)
+    #expect(line != Self.line)
+    let error = #expect(throws: DynamicObjectError.self, "\(line)") {
+      try take([line], "Invoice", ground)
+    }
+    #expect(error?.code == .invalidLine && error!.message.contains(place), "\(error!)")
+    #expect(try ground.store.objects(Invoice.self).fetch() == before)
+  }
+
+  @Test func `Cases and fields that stored objects have are accepted`() throws {
+    let ground = try ground()
+    let card = Self.line.replacingOccurrences(of: #"{"cash":{}}"#, with: #"{"card":{"number":3}}"#)
+    #expect(throws: DynamicObjectError.self) { try take([card], "Invoice", ground) }
+    var random = SeededRandom(seed: 8)
+    var other = Invoice.random(3, &random)
+    (other.way, other.state) = (.card(number: 7), .void)
+    try ground.store.save(other)
+    try take([card.replacingOccurrences(of: "paid", with: "void")], "Invoice", ground)
+    let invoice = try #require(try ground.store.object(Invoice.self, id: 2))
+    #expect(invoice.way == .card(number: 3) && invoice.state == .void)
+  }
+
+  @Test func `Random objects are the same after an export and after plain JSON`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let source = try StoreFixture()
+    let invoices = (1...200).map { Invoice.random($0, &random) }
+    try source.store.save(invoices)
+    var lines: [String] = []
+    _ = try source.untyped.export(source.type("Invoice")) { line, _ in lines.append(line) }
+    let target = try ground()
+    // They show every case.
+    try target.store.save((1001...1040).map { Invoice.random($0, &random) })
+    try take(lines, "Invoice", target)
+    #expect(try target.store.objects(Invoice.self).fetch().count == 240)
+    for invoice in invoices {
+      #expect(try target.store.object(Invoice.self, id: invoice.id) == invoice, "\(seed)")
+    }
+    let encoder = JSONEncoder()
+    let plain = try invoices.map { String(decoding: try encoder.encode($0), as: UTF8.self) }
+    try take(plain, "Invoice", target)
+    for invoice in invoices {
+      #expect(try target.store.object(Invoice.self, id: invoice.id) == invoice, "\(seed)")
+    }
+    #expect(try target.store.storage.verify() == [])
+  }
+
+  @Test func `A unique index that is created from a file refuses a second object of its key`()
+    throws
+  {
+    let source = try StoreFixture()
+    // Nothing shows which field has the keys.
+    try source.store.save(Tagged(id: "a", key: "same", other: "same"))
+    var header = ""
+    var lines: [String] = []
+    _ = try source.untyped.export(source.type("Tagged"), header: { header = $0 }) { line, _ in
+      lines.append(line)
+    }
+    let schema = try #require(try ObjectSchemaHeader(line: Array(header.utf8)[...]))
+    let target = try StoreFixture()
+    _ = try target.untyped.type(named: "Tagged", importing: schema)
+    let twice = lines[0].replacingOccurrences(of: "\"a\"", with: "\"b\"")
+    let error = #expect(throws: DynamicObjectError.self) {
+      try take(lines + [twice], "Tagged", target, isExport: true)
+    }
+    #expect(error?.code == .uniqueViolation && error?.line == 2, "\(error!)")
+    #expect(try target.store.objects(Tagged.self).fetch().map(\.id) == ["a"])
+    // In a later import as well; the same object again is no violation.
+    #expect(throws: DynamicObjectError.self) { try take([twice], "Tagged", target, isExport: true) }
+    #expect(try take(lines, "Tagged", target, isExport: true).unchanged == 1)
+    try target.store.prepare(Tagged.self)
+    #expect(try target.store.storage.verify() == [])
+  }
+}
