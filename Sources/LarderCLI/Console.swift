@@ -58,6 +58,10 @@ enum Console {
   /// Writes bytes unchanged. A broken pipe ends the process, as with any tool. A full disk does as
   /// well: a truncated answer must not look complete.
   static func write(_ bytes: some DataProtocol) {
+    if CommandProxy.isWithoutOutput, !bytes.isEmpty {
+      printError("\(Style.errorPrefix("larder:")) Cannot write standard output: it is closed.")
+      exit(Exit.failure.rawValue)
+    }
     do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
       printError(
         Style.errorPrefix("larder:")
@@ -76,6 +80,13 @@ enum Console {
   /// Writes a line to standard error.
   static func printError(_ text: String, terminator: String = "\n") {
     try? FileHandle.standardError.write(contentsOf: Data((text + terminator).utf8))
+  }
+
+  /// Prints the error of a wrong command line.
+  static func printUsageError(_ message: String, json: Bool) {
+    guard json else { return printError("larder: \(message)") }
+    printError(
+      CBORValue.object([("error", .text("usage")), ("message", .text(message))]).jsonText())
   }
 
   /// Reads the lines of standard input, which end with a newline, with or without a carriage return.
@@ -112,7 +123,10 @@ enum Console {
     var exit = Exit.failure
     var details: [(String, CBORValue)] = []
     switch error {
-    case is ExitCode, is ValidationError: return error
+    case is ExitCode: return error
+    case let error as ValidationError:
+      guard json else { return error }
+      (code, message, exit) = ("usage", error.message, Exit.usage)
     case let error as ToolError:
       (code, message, exit) = (error.code, error.message, error.exit)
       details = error.details

@@ -82,7 +82,8 @@ struct LarderTool: AsyncParsableCommand {
     if !CommandProxy.hasDescriptorsToSpare { try? await Task.sleep(nanoseconds: 1) }
     refuseUnknownCommand()
     refuseOtherBytes()
-    await main(nil)
+    let arguments = CommandLineArguments.checked(Array(CommandLine.arguments.dropFirst()))
+    await main(arguments)
   }
 
   /// Rejects arguments that are not UTF-8: Swift would replace their bytes, and two keys could become one.
@@ -91,10 +92,9 @@ struct LarderTool: AsyncParsableCommand {
     guard CommandProxy.firstArgumentWithoutText.map({ $0 > 1 }) == true,
       CommandLine.arguments[1] != "memo"
     else { return }
-    Console.printError(
-      "larder: An argument is not UTF-8 text. Keys, names and values on the command line are text; "
+    CommandLineArguments.refuse(
+      "An argument is not UTF-8 text. Keys, names and values on the command line are text; "
         + "`larder set KEY --as bytes` stores other bytes from standard input.")
-    LarderTool.exit(withError: Exit.usage)
   }
 
   /// Rejects an unknown command and suggests commands with a similar name.
@@ -106,11 +106,10 @@ struct LarderTool: AsyncParsableCommand {
     let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }
     let near = NearNames.of(
       word, among: shown.compactMap { $0.configuration.commandName })
-    Console.printError(
-      "larder: There is no command \"\(word)\"."
+    CommandLineArguments.refuse(
+      "There is no command \"\(word)\"."
         + (near.isEmpty ? "" : " Did you mean \(NearNames.list(near))?")
         + " `larder --help` lists the commands.")
-    LarderTool.exit(withError: Exit.usage)
   }
 }
 #endif

@@ -16,7 +16,8 @@ struct ListCommand: ParsableCommand {
       A store has no order: --limit selects arbitrary entries, and the table is sorted by key. \
       Without --limit a table shows 100 entries, and --json shows all. SIZE and "bytes" are the \
       size that the budget counts; "valueBytes" is the size of the value. With --json each entry \
-      is one line, in the order of the store, and memory is bounded.
+      is one line, in the order of the store, and memory is bounded. "key", "keyType" and \
+      "namespace" name the entry in other commands; `larder remove --stdin` takes the lines.
 
       Listing changes neither the last use of an entry nor the hit ratio.
 
@@ -39,7 +40,7 @@ struct ListCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp("Only keys of this type.", valueName: "type"))
-  var keyType: KeyTextFormat?
+  var keyType: KeyKind?
 
   @Option(
     name: .shortAndLong,
@@ -113,8 +114,7 @@ struct ListCommand: ParsableCommand {
 
   private func json(_ row: Row, in namespace: String) -> CBORValue {
     let info = row.info
-    let type =
-      KeyTextFormat.allCases.first { $0.tag.rawValue == info.key.tag }?.rawValue ?? "composite"
+    let type = KeyKind(tag: KeyTag(rawValue: info.key.tag)).description
     return .object([
       ("key", .text(row.key)), ("keyType", .text(type)), ("namespace", .text(namespace)),
       ("codec", .text(EntryValue.name(of: CodecIdentifier(rawValue: info.codec)))),

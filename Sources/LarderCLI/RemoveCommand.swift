@@ -15,7 +15,7 @@ struct RemoveCommand: ParsableCommand {
     abstract: "Remove keys, for every process.",
     discussion: """
       The keys are arguments, or with --stdin the lines of standard input, or with --prefix all \
-      that begin with a text. Each key is removed by a separate transaction. With --tag the entries \
+      that begin with a text. A line of `larder list --json` names namespace and type as well. Each key is removed by a separate transaction. With --tag the entries \
       of all namespaces that were stored with the tag are removed, or those of --namespace, by one \
       small write.
 
@@ -27,7 +27,7 @@ struct RemoveCommand: ParsableCommand {
         larder remove a b c
         larder remove --prefix user/ --json
         larder remove --tag user:7
-        larder list --json | jq -r 'select(.bytes > 1000000).key' | larder remove --stdin
+        larder list --json | jq -c 'select(.bytes > 1000000)' | larder remove --stdin
       """)
 
   @Option(
@@ -40,8 +40,9 @@ struct RemoveCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "The type of the keys: text, integer, uuid, bytes or described.", valueName: "type"))
-  var keyType = KeyTextFormat.text
+      "The type of the keys, as `larder list` names it: text, integer, composite, ...",
+      valueName: "type"))
+  var keyType = KeyKind.text
 
   @Option(
     name: .shortAndLong,
@@ -81,14 +82,20 @@ struct RemoveCommand: ParsableCommand {
         named = try Console.readLines().filter { !$0.isEmpty }
       }
       let wanted = try named.map { key in
-        let (tag, bytes) = try keyType.encode(key)
-        return (text: key, key: EncodedKey(tag: tag.rawValue, bytes: bytes))
+        let name = namespace ?? ""
+        // An argument is always the text of a key.
+        guard !stdin else { return try PrintedKey(line: key, kind: keyType, namespace: name) }
+        return PrintedKey(text: key, namespace: name, key: try keyType.key(key))
       }
+      // An invalid namespace is a usage error, too.
+      let spaces = try wanted.map { try NamespaceHandle(name: $0.namespace) }
       let store = try arguments.openExisting()
       defer { store.close() }
       if let prefix { return report(removed: try removeAll(prefix, space, store.core), []) }
-      var missing: [String] = []
-      for (text, key) in wanted where try !remove(key, space, store.core) { missing.append(text) }
+      var missing: [PrintedKey] = []
+      for (key, space) in zip(wanted, spaces) where try !remove(key.key, space, store.core) {
+        missing.append(key)
+      }
       report(removed: wanted.count - missing.count, missing)
       if !missing.isEmpty { throw Exit.negative }
     }
@@ -131,12 +138,12 @@ struct RemoveCommand: ParsableCommand {
     return removed
   }
 
-  private func report(removed: Int, _ missing: [String]) {
+  private func report(removed: Int, _ missing: [PrintedKey]) {
     let namespace = namespace ?? ""
     let place =
       " in " + (namespace.isEmpty ? "the unnamed namespace" : "namespace \"\(namespace)\"")
     guard arguments.json else {
-      for key in missing { Console.printError("larder: There is no entry for \"\(key)\"\(place).") }
+      for key in missing { Console.printError("larder: There is no entry for \(key.place).") }
       if prefix != nil {
         Console.line("Removed \(TextLayout.count(removed, "entry", "entries"))\(place).")
       }
@@ -145,21 +152,24 @@ struct RemoveCommand: ParsableCommand {
     if prefix == nil, !stdin, keys.count == 1, missing.isEmpty {
       return Console.json(
         .object([
-          ("key", .text(keys[0])), ("keyType", .text(keyType.rawValue)),
+          ("key", .text(keys[0])), ("keyType", .text(keyType.description)),
           ("namespace", .text(namespace)), ("removed", .boolean(true)),
         ]))
     }
     if missing.isEmpty || removed > 0 {
       Console.json(
         .object([
-          ("removed", CBORValue(removed)), ("missing", .array(missing.map { .text($0) })),
+          ("removed", CBORValue(removed)), ("missing", .array(missing.map { .text($0.text) })),
         ]))
     }
     guard !missing.isEmpty else { return }
     Console.printError(
       CBORValue.object([
         ("error", .text("notFound")),
-        ("message", .text("There is no entry for \(NearNames.list(missing))\(place).")),
+        (
+          "message",
+          .text("There is no entry for \(missing.map(\.place).joined(separator: ", ")).")
+        ),
       ]).jsonText())
   }
 }

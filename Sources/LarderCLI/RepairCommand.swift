@@ -87,9 +87,7 @@ struct RepairCommand: ParsableCommand {
   // MARK: Output
 
   private func text(_ report: RepairReport) -> String {
-    guard report.outcome != .sound else {
-      return "Valid: nothing to do for \(TextLayout.count(report.kept, "entry", "entries")).\n"
-    }
+    guard report.outcome != .sound else { return nothingToDo(report) }
     var text = ""
     for finding in report.findings.prefix(20) { text += "\(finding)\n" }
     if report.findings.count > 20 {
@@ -142,6 +140,14 @@ struct RepairCommand: ParsableCommand {
     }
     if let files = report.damagedFiles { text += "The damaged files are in \(files).\n" }
     return text
+  }
+
+  private func nothingToDo(_ report: RepairReport) -> String {
+    var kept = TextLayout.count(report.kept, "entry", "entries")
+    if !report.types.isEmpty {
+      kept += " and " + TextLayout.count(report.objectsKept, "object", "objects")
+    }
+    return "Valid: nothing to do for \(kept).\n"
   }
 
   private func json(_ report: RepairReport) -> CBORValue {

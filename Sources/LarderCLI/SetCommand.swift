@@ -6,6 +6,7 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDynamic
 import LarderEngine
 
 /// The value types of `larder set`, with the names that answers use.
@@ -31,7 +32,11 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
     switch self {
     case .bytes, .text: return try plain(text)
     case .json:
-      guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
+      // Foundation's decoder also accepts a byte order mark and commas at the end.
+      guard (try? JSONReader.value(Array(word.utf8), keepsDigits: true)) != nil,
+        !text.hasPrefix("\u{FEFF}"),
+        (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil
+      else {
         throw ToolError.usage(
           "The value is not JSON. Strings in JSON have quotes; or store it with --as text.")
       }

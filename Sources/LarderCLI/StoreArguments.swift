@@ -11,7 +11,6 @@ public import LarderEngine
 import LarderMemo
 
 extension Durability: ExpressibleByArgument {}
-extension KeyTextFormat: ExpressibleByArgument {}
 
 extension EvictionPolicy: ExpressibleByArgument {
   /// Creates the policy with this name.
@@ -30,8 +29,17 @@ enum StoreLocation {
   /// Returns the given directory, else `LARDER_STORE`, else the default path.
   static func path(_ option: String?) -> String {
     if let option { return option }
-    if let named = environment(variable), !named.isEmpty { return named }
+    if isNamed, let named = environment(variable) { return named }
     return SharedStore.defaultPath
+  }
+
+  /// Whether `LARDER_STORE` names a directory.
+  static var isNamed: Bool { environment(variable)?.isEmpty == false }
+
+  /// The default store of queues: `$XDG_DATA_HOME/larder/queues`, else `~/.local/share/larder/queues`.
+  static var queues: String {
+    let objects = URL(fileURLWithPath: StoreDirectory.defaultObjectPath)
+    return objects.deletingLastPathComponent().path + "/queues"
   }
 
   private static func environment(_ name: String) -> String? {
@@ -122,6 +130,13 @@ struct StoreArguments: ParsableArguments {
     return try SharedStore(at: path, options(durability ?? found ?? missing))
   }
 
+  /// Returns these options for a command of a queue. A queue has to survive a crash of the machine, so
+  /// its default store is a durable one, apart from the default store, which is a cache.
+  var ofQueue: StoreArguments {
+    if store != nil || StoreLocation.isNamed { return self }
+    return at(StoreLocation.queues)
+  }
+
   /// Makes the store the default one of the commands that this process starts.
   func export(_ store: SharedStore) {
     CommandProxy.export(URL(fileURLWithPath: store.path).path, as: StoreLocation.variable)
@@ -150,10 +165,11 @@ struct KeyArguments: ParsableArguments {
     name: .shortAndLong,
     help: ArgumentHelp(
       """
-      The type of the key: text, integer, uuid, bytes (hexadecimal digits) or described (the \
-      description of a Swift key). The text 1 and the integer 1 are different keys.
+      The type of the key, as `larder list` names it: text, integer, uuid, bytes (hexadecimal \
+      digits), real, date, boolean, described (the description of a Swift key) or composite, such \
+      as (text:home, integer:3). The text 1 and the integer 1 are different keys.
       """, valueName: "type"))
-  var keyType = KeyTextFormat.text
+  var keyType = KeyKind.text
 
   @Argument(help: "The key.")
   var key: String
@@ -163,8 +179,7 @@ struct KeyArguments: ParsableArguments {
 
   /// Returns the encoded key.
   func encodedKey() throws -> EncodedKey {
-    let (tag, bytes) = try keyType.encode(key)
-    return EncodedKey(tag: tag.rawValue, bytes: bytes)
+    try keyType.key(key)
   }
 
   /// Returns the size of an entry with this key, as the budget counts it.
@@ -188,14 +203,14 @@ struct KeyArguments: ParsableArguments {
     }
     for (name, text) in places {
       guard let space = try? NamespaceHandle(name: name) else { continue }
-      for type in [KeyTextFormat.text, .integer] where type != keyType || name != namespace {
-        guard let (tag, bytes) = try? type.encode(text),
-          let entry = try? store.core.description(
-            of: EncodedKey(tag: tag.rawValue, bytes: bytes), in: space), !entry.isAbsent
+      let kinds: [KeyKind] = [.text, .integer, KeyKind(tag: .composite)]
+      for type in kinds where type != keyType || name != namespace {
+        guard let encoded = try? type.key(text),
+          let entry = try? store.core.description(of: encoded, in: space), !entry.isAbsent
         else { continue }
         let place = name.isEmpty ? "" : " in namespace \"\(name)\""
-        let option = type == .text ? "" : " (--key-type \(type.rawValue))"
-        return " There is one of the \(type.rawValue) \"\(text)\"\(place)\(option)."
+        let option = type == .text ? "" : " (--key-type \(type))"
+        return " There is one of the \(type) \"\(text)\"\(place)\(option)."
       }
     }
     return ""
@@ -203,7 +218,7 @@ struct KeyArguments: ParsableArguments {
 
   /// The first fields of every JSON answer about one key.
   var fields: [(String, CBORValue)] {
-    [("key", .text(key)), ("keyType", .text(keyType.rawValue)), ("namespace", .text(namespace))]
+    [("key", .text(key)), ("keyType", .text(keyType.description)), ("namespace", .text(namespace))]
   }
 }
 #endif

@@ -29,7 +29,19 @@ package enum CommandProxy {
   }
 
   /// Opens `/dev/null` for each missing standard descriptor.
-  package static func openMissingDescriptors() { RawDescriptor.openMissing() }
+  package static func openMissingDescriptors() {
+    lacksOutput.store(RawDescriptor.openMissing().contains(1), ordering: .relaxed)
+  }
+
+  private static let lacksOutput = Atomic<Bool>(false)
+
+  /// Whether this process was started without standard output.
+  package static var isWithoutOutput: Bool { lacksOutput.load(ordering: .relaxed) }
+
+  /// Whether a process with this identifier exists.
+  package static func exists(process: Int32) -> Bool {
+    ProcessIdentity.startTime(of: process) != nil
+  }
 
   /// Whether the runtime can open the descriptors that it needs for its first thread switch or
   /// wait: libdispatch opens an epoll, two event and a timer descriptor, and traps on failure. Another

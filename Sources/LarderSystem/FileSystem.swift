@@ -240,7 +240,21 @@ package enum FileSystem {
 
   private static func userDirectory(_ variable: String, orInHome name: String) -> String {
     if let path = environment(variable), path.hasPrefix("/") { return path }
-    return (environment("HOME") ?? "/root") + "/" + name
+    return home + "/" + name
+  }
+
+  /// The home directory: HOME if it is an absolute path, else that of the user database, else `/root`.
+  private static var home: String {
+    if let home = environment("HOME"), home.hasPrefix("/") { return home }
+    var entry = passwd()
+    var buffer = [CChar](repeating: 0, count: 16_384)
+    return unsafe buffer.withUnsafeMutableBufferPointer { buffer in
+      var found: UnsafeMutablePointer<passwd>?
+      let error = unsafe getpwuid_r(
+        geteuid(), &entry, buffer.baseAddress!, buffer.count, &found)
+      guard error == 0, unsafe found != nil, let home = unsafe entry.pw_dir else { return "/root" }
+      return unsafe String(cString: home)
+    }
   }
 
   /// The bytes of a variable of the environment: they need not be UTF-8.

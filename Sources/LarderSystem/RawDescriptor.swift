@@ -30,12 +30,17 @@ package struct PipePair: Sendable {
 package enum RawDescriptor {
   /// Opens `/dev/null` as standard input, output or error if this process was started without them:
   /// the next file opened by any part of the process would otherwise be used in their place.
-  package static func openMissing() {
+  ///
+  /// - Returns: The missing ones.
+  package static func openMissing() -> [CInt] {
+    var missing: [CInt] = []
     // The system assigns the lowest free number.
     for number in CInt(0)...2 where fcntl(number, F_GETFD) == -1 {
-      guard unsafe larder_open("/dev/null", O_RDWR, 0) == number else { return }
+      missing.append(number)
+      guard unsafe larder_open("/dev/null", O_RDWR, 0) == number else { return missing }
       _ = fcntl(number, F_SETFD, 0)
     }
+    return missing
   }
 
   /// Returns whether `count` more descriptors can be opened.

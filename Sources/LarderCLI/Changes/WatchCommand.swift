@@ -13,7 +13,9 @@ struct WatchCommand: AsyncParsableCommand {
     commandName: "watch",
     abstract: "Print the changes of entries as processes commit them.",
     discussion: """
-      One line for each change: kind, namespace, key and process. Every commit is there, in order; \
+      One line for each change: kind, key with the namespace before it, process, and the namespace \
+      if it has a name; of a key of more than 256 bytes the beginning and "…", and "keyCut" with \
+      --json. Every commit is there, in order; \
       changes that are no longer known are a line that begins with "gap". The first use begins the \
       change log of the store, which costs each later write a little; --stop ends it.
 
@@ -120,12 +122,15 @@ struct WatchCommand: AsyncParsableCommand {
       }
       let place = (change.namespace ?? "").isEmpty ? "" : "\(change.namespace!)/"
       let text = TextLayout.cleaned(place + change.keyText)
-      return Console.line("\(line.kind)\t\(text)\tprocess \(change.pid)")
+      // The key a/b and the key b of the namespace a are different lines.
+      let space = place.isEmpty ? "" : "\tnamespace \(TextLayout.cleaned(change.namespace!))"
+      return Console.line("\(line.kind)\t\(text)\tprocess \(change.pid)\(space)")
     }
     var fields: [(String, CBORValue)] = [("kind", .text(line.kind))]
     if let change = line.change {
       fields += [
         ("key", .text(change.keyText)),
+        ("keyCut", .boolean(change.isKeyCut)),
         ("namespace", change.namespace.map { .text($0) } ?? .null),
         ("pid", CBORValue(Int(change.pid))),
       ]

@@ -47,7 +47,7 @@ struct IncrementCommand: ParsableCommand {
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let count: @Sendable (SharedStore) throws -> Int64
-      switch key.keyType {
+      switch key.keyType.tag {
       case .text: count = counter(key.key)
       case .integer:
         guard let number = Int(key.key) else { throw ToolError.usage("The key is no integer.") }

@@ -18,6 +18,10 @@ struct QueueCommand: AsyncParsableCommand {
       The queue is the `SharedDeque` with this name in programs. Each element is popped or claimed \
       by one process. Elements that this command pushes are text; it shows elements of every type.
 
+      Without --store and LARDER_STORE the queue is in $XDG_DATA_HOME/larder/queues, else \
+      ~/.local/share/larder/queues. A store that a command creates is durable, unless --durability \
+      names another kind: the elements of a cache are lost if the machine crashes.
+
       EXAMPLES
         larder queue push images a.png b.png
         find . -name '*.png' | larder queue push images -
@@ -85,7 +89,7 @@ struct QueuePushCommand: ParsableCommand {
         let (codec, payload) = try StandardCoding.encode(text, codec: CBORCodec())
         return StoredDeque.Element(codec: codec.rawValue, payload: payload)
       }
-      let store = try arguments.openOrCreate()
+      let store = try arguments.ofQueue.openOrCreate(.durable)
       defer { store.close() }
       try queue.deque(store).push(encoded, at: .last)
     }
@@ -107,7 +111,7 @@ struct QueuePopCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.ofQueue.openExisting()
       defer { store.close() }
       let deque = queue.deque(store)
       // The claim of a process that ends is over at once. The lease is for one that is stopped.
@@ -144,7 +148,7 @@ struct QueueListCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openForReading()
+      let store = try arguments.ofQueue.openForReading()
       defer { store.close() }
       let elements = try queue.deque(store).elements(limit: limit)
       guard arguments.json else {
@@ -171,7 +175,7 @@ struct QueueStatusCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openForReading()
+      let store = try arguments.ofQueue.openForReading()
       defer { store.close() }
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
       let (state, failed) = try deque.states()
@@ -224,7 +228,7 @@ struct QueueRetryCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
+      let store = try arguments.ofQueue.openExisting()
       defer { store.close() }
       let count: Int = try StoredDeque(store, name: name, maximumAttempts: .max).retryFailed()
       guard arguments.json else { return Console.line("\(count)") }

@@ -93,7 +93,8 @@ struct QueueRunCommand: AsyncParsableCommand {
     var hasFailed = false
     try await Console.reporting(json: arguments.json) {
       // Without --wait there is nothing to do in a new store: its name is a mistake.
-      let store = try wait ? arguments.openOrCreate() : arguments.openExisting()
+      let place = arguments.ofQueue
+      let store = try wait ? place.openOrCreate(.durable) : place.openExisting()
       defer { store.close() }
       arguments.export(store)
       let deque = StoredDeque(store, name: name, maximumAttempts: attempts)

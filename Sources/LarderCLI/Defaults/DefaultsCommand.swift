@@ -16,13 +16,16 @@ struct DefaultsCommand: AsyncParsableCommand {
     abstract: "Read, write and watch the defaults of programs.",
     discussion: """
       A suite is a name, such as com.example.app; the main suite of a program has the name of its \
-      bundle or executable. Running programs see a written value with their next read.
+      bundle or executable. A suite that a program opens by its directory, with Defaults(at:), is \
+      that path, with a slash in it: ./settings. Running programs see a written value with their \
+      next read.
 
       EXAMPLES
         larder defaults list                              all suites
         larder defaults read com.example.app              all its values
         larder defaults write com.example.app volume 0.5 --type double
         larder defaults delete com.example.app volume
+        larder defaults read ./document/settings          a suite by its directory
         larder defaults watch com.example.app theme       until interrupted
       """,
     subcommands: [
@@ -33,7 +36,7 @@ struct DefaultsCommand: AsyncParsableCommand {
 
 /// The suite argument.
 struct SuiteArgument: ParsableArguments {
-  @Argument(help: "The suite's name.")
+  @Argument(help: "The suite's name, or its directory, with a slash.")
   var suite: String
 
   @Flag(name: .long, help: "Write answers and errors as JSON.")
@@ -43,14 +46,30 @@ struct SuiteArgument: ParsableArguments {
   ///
   /// - Throws: ``ToolError`` with exit status 2 if the suite is missing.
   func open() throws -> Defaults {
-    let path = try DefaultsSuite.path(of: suite)
-    guard try SharedStore.durability(ofStoreAt: path) != nil else {
+    guard try exists else {
       throw ToolError(
         "noStore",
-        "There is no suite \(suite). `larder defaults list` prints all suites.",
+        "There is no suite \(suite). `larder defaults list` prints all suites; a suite by its "
+          + "directory has a slash in its name.",
         exit: Exit.noStore)
     }
-    return try Defaults(suiteName: suite)
+    return try openOrCreate()
+  }
+
+  /// Whether the suite is a directory, not a name.
+  private var isPath: Bool { suite.contains("/") }
+
+  /// Whether the suite exists.
+  var exists: Bool {
+    get throws {
+      let path = try isPath ? suite : DefaultsSuite.path(of: suite)
+      return try SharedStore.durability(ofStoreAt: path) != nil
+    }
+  }
+
+  /// Opens a suite, and creates it if it is missing.
+  func openOrCreate() throws -> Defaults {
+    try isPath ? Defaults(at: suite) : Defaults(suiteName: suite)
   }
 
   func missing(_ key: String) -> ToolError {
@@ -155,10 +174,9 @@ struct DefaultsWriteCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: suite.json) {
-      let path = try DefaultsSuite.path(of: suite.suite)
       // An invalid value is rejected before a suite is created for it.
-      if try SharedStore.durability(ofStoreAt: path) == nil { _ = try encoded(as: type ?? .text) }
-      let defaults = try Defaults(suiteName: suite.suite)
+      if try !suite.exists { _ = try encoded(as: type ?? .text) }
+      let defaults = try suite.openOrCreate()
       defer { defaults.close() }
       let (codec, payload) = try encoded(in: defaults)
       try defaults.setStored(codec: codec.rawValue, payload: payload, forKey: key)

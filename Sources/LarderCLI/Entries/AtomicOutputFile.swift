@@ -10,7 +10,8 @@ import LarderMemo
 /// stays until then.
 ///
 /// `-` is standard output. A pipe or a device is written directly. A symbolic link stays: the file
-/// that it points to is replaced. A replaced file keeps its mode.
+/// that it points to is replaced. A replaced file keeps its mode. The temporary file of a process that
+/// was killed is removed by the next export to the same path.
 final class AtomicOutputFile {
   let handle: FileHandle
   private let place: Place?
@@ -26,6 +27,9 @@ final class AtomicOutputFile {
   /// Opens the file. An existing file is not changed.
   init(_ file: String) throws {
     if file == "-" {
+      if CommandProxy.isWithoutOutput {
+        throw ToolError("file", "Cannot write standard output: it is closed.")
+      }
       (handle, place) = (.standardOutput, nil)
       return
     }
@@ -37,7 +41,8 @@ final class AtomicOutputFile {
       (handle, place) = (try Self.opened(path), nil)
     case .missing, .regular:
       // The pid in the name: two exports to one file do not write into the same temporary file.
-      let part = "\(path).part-\(ProcessInfo.processInfo.processIdentifier)"
+      Self.removeParts(of: path)
+      let part = "\(path)\(Self.mark)\(ProcessInfo.processInfo.processIdentifier)"
       do { try Data().write(to: URL(fileURLWithPath: part)) } catch {
         throw ToolError(
           "file",
@@ -52,6 +57,22 @@ final class AtomicOutputFile {
       (handle, place) = (open, Place(part: part, path: path))
       // An interrupted export leaves no partial file.
       try CommandProxy.removeWhenInterrupted(part)
+    }
+  }
+
+  private static let mark = ".part-"
+
+  /// Removes the temporary files of exports to a path whose processes were killed.
+  private static func removeParts(of path: String) {
+    let url = URL(fileURLWithPath: path)
+    let directory = url.deletingLastPathComponent().path
+    let prefix = url.lastPathComponent + mark
+    for name in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+    where name.hasPrefix(prefix) {
+      guard let pid = Int32(name.dropFirst(prefix.count)), !CommandProxy.exists(process: pid) else {
+        continue
+      }
+      try? FileManager.default.removeItem(atPath: directory + "/" + name)
     }
   }
 

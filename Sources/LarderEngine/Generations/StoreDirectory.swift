@@ -238,13 +238,26 @@ package struct StoreDirectory: Sendable, Hashable {
   /// - Returns: Its directory and durability, or `nil` if there is none.
   package static func find(_ path: String) -> (StoreDirectory, Durability)? {
     guard let path = try? absolute(path) else { return nil }
-    let plain = StoreDirectory(path: path, root: path)
-    if exists(plain.current) { return (plain, plain.keptDurability) }
-    let versioned = path + "/v\(formatVersion)"
-    if exists(versioned + "/CURRENT") {
-      return (StoreDirectory(path: path, root: versioned), .cache)
+    for (directory, isCache) in places(path) where exists(directory.current) {
+      return (directory, isCache ? .cache : directory.keptDurability)
     }
     return nil
+  }
+
+  /// Returns the directories that a store of a path may have, of a store that survives system crashes
+  /// and of a cache.
+  private static func places(_ path: String) -> [(directory: StoreDirectory, isCache: Bool)] {
+    let version = "/v\(formatVersion)"
+    // A longer path has to be walked, as for an opening; the names below it take less than 200 bytes.
+    if path.utf8.count > 3800, let held = try? HeldDirectory(path, creating: false) {
+      return [
+        (StoreDirectory(held, below: ""), false), (StoreDirectory(held, below: version), true),
+      ]
+    }
+    return [
+      (StoreDirectory(path: path, root: path), false),
+      (StoreDirectory(path: path, root: path + version), true),
+    ]
   }
 
   /// Finds a store that may have lost its `CURRENT`, by its generations.
@@ -257,11 +270,9 @@ package struct StoreDirectory: Sendable, Hashable {
     let path = try absolute(path)
     if let found = find(path) { return found }
     try refuseHidden(path)
-    for root in [path, path + "/v\(formatVersion)"] {
-      let directory = StoreDirectory(path: path, root: root)
-      if (try? CurrentPointer.generations(in: directory))?.isEmpty == false {
-        return (directory, root == path ? directory.keptDurability : .cache)
-      }
+    for (directory, isCache) in places(path)
+    where (try? CurrentPointer.generations(in: directory))?.isEmpty == false {
+      return (directory, isCache ? .cache : directory.keptDurability)
     }
     return nil
   }

@@ -1,0 +1,248 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if Tools
+import Foundation
+import Larder
+import LarderDefaults
+import LarderEngine
+import LarderObjects
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+struct Silo: Storable {
+  let id: Int
+  var name: String
+}
+
+/// Output that other commands take, and command lines that do what they say.
+@Suite(.timeLimit(.minutes(15)))
+struct ValueModelCommandTests {
+  private struct Place: CacheKey, Hashable {
+    let city: String
+    let number: Int
+    static var keyTag: KeyTag { .composite }
+    func encodeKey(into encoder: inout KeyEncoder) {
+      encoder.appendComponent(city)
+      encoder.appendComponent(number)
+    }
+  }
+
+  @Test func `Composite keys that a list shows are read, explained and removed`() throws {
+    try withTool { tool in
+      let store = try SharedStore(at: tool.store)
+      let cache = PersistentCache<Place, String>(storage: store, namespace: "places")
+      let places = [Place(city: "a, (b\\)", number: -3), Place(city: "é", number: 7)]
+      for place in places { try cache.setValue("v\(place.number)", forKey: place) }
+      _ = try ChildProcess.run(
+        tool.path, ["memo", "--store", tool.store, "--", "/bin/echo", "hello"])
+      let lines = try tool.output("list", "--json").split(separator: "\n").map(String.init)
+      #expect(lines.count == 3)
+      for line in lines {
+        let listed = try Tool.object(line)
+        let key = try #require(listed["key"] as? String)
+        let type = try #require(listed["keyType"] as? String)
+        let namespace = try #require(listed["namespace"] as? String)
+        #expect(type == "composite")
+        let place = ["--namespace", namespace, "--key-type", type]
+        for command in ["get", "explain"] {
+          let outcome = try ChildProcess.run(
+            tool.path, [command, "--store", tool.store] + place + ["--", key])
+          #expect(outcome.status == .exited(0), "\(command) \(key): \(outcome.standardError)")
+        }
+      }
+      #expect(try tool.output("remove", "--stdin", input: lines) == "")
+      #expect(try tool.output("list", "--json") == "")
+      #expect(try cache.value(forKey: places[0]) == nil)
+    }
+  }
+
+  @Test func `Lines of a list as JSON keep their namespace and type when they are removed`() throws
+  {
+    try withTool { tool in
+      _ = try tool.output("set", "1", "a")
+      _ = try tool.output("set", "1", "b", "--key-type", "integer", "--namespace", "n")
+      _ = try tool.output("set", "1", "c", "--namespace", "n")
+      let lines = try tool.output("list", "--json").split(separator: "\n").map(String.init)
+      let integer = try #require(lines.first { $0.contains("\"integer\"") })
+      _ = try tool.output("remove", "--stdin", input: [integer])
+      #expect(try tool.output("get", "1", "--namespace", "n") == "c\n")
+      #expect(try tool.output("get", "1") == "a\n")
+      let again = try tool.run("remove", "--stdin", input: [integer])
+      #expect(
+        again.status == .exited(1) && again.standardError.contains("namespace \"n\""), "\(again)")
+      // A line that only looks like one is the text of a key.
+      _ = try tool.output("set", "{\"a\":1}", "x")
+      _ = try tool.output("remove", "--stdin", input: ["{\"a\":1}"])
+    }
+  }
+
+  @Test func `An empty value after an equals sign is empty and swallows no argument`() throws {
+    try withTool { tool in
+      _ = try tool.output("set", "key1", "v")
+      _ = try tool.output("set", "-n", "key1", "key2", "v")
+      let outcome = try tool.run("remove", "--namespace=", "key1", "key2")
+      #expect(outcome.status == .exited(1), "\(outcome)")
+      #expect(try tool.run("get", "key1").status == .exited(1))
+      #expect(try tool.output("get", "-n", "key1", "key2") == "v\n")
+      #expect(try tool.output("set", "-n=", "key3", "v") == "")
+      #expect(try tool.output("get", "key3") == "v\n")
+      #expect(try tool.run("list", "--limit=", "5").status == .exited(64))
+      let flag = try tool.run("list", "--json=")
+      #expect(
+        flag.status == .exited(64) && flag.standardError.contains("takes no value"), "\(flag)")
+      #expect(try tool.run("get", "key3", "--namespace").status == .exited(64))
+    }
+  }
+
+  @Test(arguments: [
+    ["get"], ["list", "--limit", "x"], ["nothing"], ["set", "k", "v", "--as", "nothing"],
+    ["list", "--limit", "0"], ["query", "X", "--unknown"], ["budget", "--bytes", "x"],
+  ])
+  func `A usage error is JSON on request`(command: [String]) throws {
+    let tool = try TestExecutable.tool
+    let outcome = try ChildProcess.run(tool.path, command + ["--json"])
+    #expect(outcome.status == .exited(64), "\(outcome)")
+    let error = try Tool.object(outcome.standardError)
+    #expect(error["error"] as? String == "usage" && error["message"] as? String != "", "\(outcome)")
+  }
+
+  @Test func `An answer that cannot be written is an error`() throws {
+    try withTool { tool in
+      let objects = try ObjectStore(at: tool.store)
+      try objects.save(Silo(id: 1, name: "a"))
+      try SharedStore(at: tool.store, .init(durability: .durable)).setBytes([1], forKey: "k")
+      for command in [
+        "query Silo", "query Silo --json", "stat", "list --json", "export -", "get k",
+      ] {
+        let outcome = try ChildProcess.run(
+          "/bin/sh", ["-c", "\"$0\" \(command) --store \"$1\" >&-", tool.path, tool.store])
+        #expect(outcome.status == .exited(70), "\(command): \(outcome)")
+        #expect(outcome.standardError.contains("standard output"), "\(command): \(outcome)")
+      }
+    }
+  }
+
+  @Test func `The part of a killed export is removed by the next one`() throws {
+    try withTool { tool in
+      _ = try tool.output("set", "k", "v")
+      let file = tool.store + ".jsonl"
+      // No process has this number.
+      try TestFiles.write([1], to: file + ".part-2147483646")
+      let own = file + ".part-\(ProcessInfo.processInfo.processIdentifier)"
+      try TestFiles.write([1], to: own)
+      _ = try tool.output("export", file)
+      #expect(!TestFiles.exists(file + ".part-2147483646") && TestFiles.exists(own))
+    }
+  }
+
+  @Test func `Only JSON is stored as JSON`() throws {
+    try withTool { tool in
+      for text in ["[1,]", "{\"id\":0,}", "\u{FEFF}[1]", "[1] x", "{\"a\":1,\"a\":2}", "01", "'a'"]
+      {
+        #expect(try tool.run("set", "k", text, "--as", "json").status == .exited(64), "\(text)")
+      }
+      _ = try tool.output("set", "k", " {\"a\": [1, 2.5e3, null, \"\\u00e9\"]}\n", "--as", "json")
+      #expect(try tool.output("get", "k") == "{\"a\": [1, 2.5e3, null, \"\\u00e9\"]}\n")
+    }
+  }
+
+  @Test func `A store of a path with more than 4096 bytes is found by every command`() throws {
+    try withTemporaryDirectory { path in
+      let long =
+        path + "/"
+        + (0..<25).map { "\($0)" + String(repeating: "d", count: 180) }
+        .joined(separator: "/")
+      let tool = try Tool(store: long)
+      _ = try tool.output("set", "k", "v")
+      #expect(try tool.output("get", "k") == "v\n")
+      #expect(try tool.output("verify").hasPrefix("Valid"))
+    }
+  }
+
+  @Test func `Without a home directory in the environment the user's own is taken`() throws {
+    let tool = try TestExecutable.tool
+    for home in ["", "relative"] {
+      let outcome = try ChildProcess.run(
+        tool.path, ["stat"], environment: ["HOME": home, "XDG_CACHE_HOME": "", "LARDER_STORE": ""])
+      #expect(!outcome.standardError.contains(" /.cache"), "\(outcome.standardError)")
+    }
+  }
+
+  @Test func `Changes of one text in two places are two lines, and a cut key is marked`() throws {
+    try withTool { tool in
+      _ = try tool.output("set", "first", "1")
+      let store = try SharedStore(at: tool.store)
+      _ = try store.recentChanges(since: store.changeCursor())
+      let cursor = try store.changeCursor().description
+      _ = try tool.output("set", "x", "1", "--namespace", "profiles")
+      _ = try tool.output("set", "profiles/x", "1")
+      _ = try tool.output("set", String(repeating: "k", count: 300), "1")
+      let lines = try tool.output("watch", "--since", cursor, "--count", "3")
+        .split(separator: "\n").map {
+          $0.split(separator: "\t").filter { !$0.hasPrefix("process") }
+        }
+      #expect(lines[0] == ["set", "profiles/x", "namespace profiles"])
+      #expect(lines[1] == ["set", "profiles/x"])
+      #expect(lines[2][1].hasSuffix("…"))
+      let json = try tool.output("watch", "--since", cursor, "--count", "3", "--json")
+      let cuts = try json.split(separator: "\n").map {
+        try Tool.object(String($0))["keyCut"] as? Bool
+      }
+      #expect(cuts == [false, false, true])
+    }
+  }
+
+  @Test func `A repair with nothing to do counts the objects`() throws {
+    try withTool { tool in
+      let objects = try ObjectStore(at: tool.store)
+      try objects.save((0..<7).map { Silo(id: $0, name: "a") })
+      objects.close()
+      _ = try tool.output("set", "k", "v")
+      #expect(
+        try tool.output("repair") == "Valid: nothing to do for 1 entry and 7 objects.\n")
+    }
+  }
+
+  @Test func `A suite is opened by its directory`() throws {
+    try withTool { tool in
+      let defaults = try Defaults(at: tool.store)
+      try defaults.setValue("dark", forKey: "theme")
+      defaults.close()
+      let read = try ChildProcess.run(tool.path, ["defaults", "read", tool.store, "theme"])
+      #expect(read.output == "dark\n", "\(read)")
+      let write = try ChildProcess.run(
+        tool.path, ["defaults", "write", tool.store, "theme", "light"])
+      #expect(write.status == .exited(0), "\(write)")
+      let list = try ChildProcess.run(tool.path, ["defaults", "list", tool.store])
+      #expect(list.output.contains("theme"), "\(list)")
+      let missing = try ChildProcess.run(
+        tool.path, ["defaults", "read", tool.store + "/no", "theme"])
+      #expect(missing.status == .exited(2), "\(missing)")
+    }
+  }
+
+  @Test func `A queue that the tool creates is durable`() throws {
+    try withTool { tool in
+      _ = try tool.output("queue", "push", "jobs", "a")
+      #expect(try tool.json("stat")["durability"] as? String == "durable")
+      try withTemporaryDirectory { home in
+        let environment = [
+          "XDG_DATA_HOME": home + "/d", "XDG_CACHE_HOME": home + "/c", "LARDER_STORE": "",
+        ]
+        for command in [["queue", "push", "jobs", "b"], ["set", "k", "v"]] {
+          #expect(
+            try ChildProcess.run(tool.path, command, environment: environment).status == .exited(0))
+        }
+        let list = try ChildProcess.run(
+          tool.path, ["queue", "list", "jobs"], environment: environment)
+        #expect(list.output == "b\n", "\(list)")
+        #expect(try SharedStore.durability(ofStoreAt: home + "/d/larder/queues") == .durable)
+        #expect(try SharedStore.durability(ofStoreAt: home + "/c/larder") == .cache)
+      }
+    }
+  }
+}
+#endif
