@@ -17,7 +17,7 @@ struct DefaultsCommand: AsyncParsableCommand {
     discussion: """
       A suite is a name, such as com.example.app; the main suite of a program has the name of its \
       bundle or executable. A suite that a program opens by its directory, with Defaults(at:), is \
-      that path, with a slash in it: ./settings. Running programs see a written value with their \
+      that path, which begins with / or ./ here. Running programs see a written value with their \
       next read.
 
       EXAMPLES
@@ -36,7 +36,7 @@ struct DefaultsCommand: AsyncParsableCommand {
 
 /// The suite argument.
 struct SuiteArgument: ParsableArguments {
-  @Argument(help: "The suite's name, or its directory, with a slash.")
+  @Argument(help: "The suite's name, or its directory, which begins with / or ./.")
   var suite: String
 
   @Flag(name: .long, help: "Write answers and errors as JSON.")
@@ -50,14 +50,14 @@ struct SuiteArgument: ParsableArguments {
       throw ToolError(
         "noStore",
         "There is no suite \(suite). `larder defaults list` prints all suites; a suite by its "
-          + "directory has a slash in its name.",
+          + "directory begins with / or ./.",
         exit: Exit.noStore)
     }
     return try openOrCreate()
   }
 
-  /// Whether the suite is a directory, not a name.
-  private var isPath: Bool { suite.contains("/") }
+  /// Whether the suite is a directory, not a name. Other texts with a slash are mistyped names.
+  private var isPath: Bool { suite.hasPrefix("/") || suite.hasPrefix("./") }
 
   /// Whether the suite exists.
   var exists: Bool {

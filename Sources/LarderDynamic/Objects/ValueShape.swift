@@ -46,7 +46,7 @@ struct ValueShape: Sendable {
       return
     }
     let isElement = step == CBORFieldLog.elementStep || step == CBORFieldLog.valueStep
-    // A field that was nil in the first saved object has no kind of its own.
+    // The kind of a field that was nil in the first saved object is unknown.
     if kind == "value" { kind = step == CBORFieldLog.elementStep ? "array" : "map" }
     if isElement {
       if elements.isEmpty { elements = [ValueShape()] }
