@@ -130,7 +130,7 @@ import Testing
     try withTool { tool in
       _ = try tool.output("queue", "push", "jobs", "a", "b")
       #expect(try tool.run("queue", "push", "jobs", "-", input: ["c", "d e"]).status == .exited(0))
-      let store = try SharedStore(at: tool.store)
+      let store = try SharedStore(at: tool.store, .init(durability: .durable))
       let deque = SharedDeque<String>(storage: store, name: "jobs")
       #expect(try deque.elements() == ["a", "b", "c", "d e"])
       #expect(try tool.output("queue", "pop", "jobs") == "a\n")
