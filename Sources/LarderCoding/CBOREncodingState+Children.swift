@@ -5,6 +5,9 @@
 /// The parts of a value that are written on their own, and what ties a part to its value.
 final class CBORDetachedChildren {
   var children: [(offset: Int, encoding: CBOREncodingState)] = []
+  /// The fields of the open maps in which nested containers were requested out of order, by depth
+  /// (`CBOREncodingState+Reopening.swift`).
+  var indexes: [Int: CBORFieldIndex] = [:]
   var misuse: EncodingError?
   var parent: CBOREncodingState?
   let keyInParent: CBORKey?
@@ -39,13 +42,15 @@ extension CBOREncodingState {
         key,
         EncodingError.Context(
           codingPath: child.codingPath(at: child.rootDepth),
-          debugDescription: "The containers are nested too deeply."))
+          debugDescription:
+            "More than \(Self.maximumDepth) values and containers are nested in each "
+            + "other; each case of an enum with associated values counts as two."))
     }
     if isPlaced { parts.children.append((bytes.count, child)) }
     return child
   }
 
-  private func madeParts() -> CBORDetachedChildren {
+  func madeParts() -> CBORDetachedChildren {
     if let parts { return parts }
     let made = CBORDetachedChildren()
     parts = made
@@ -55,6 +60,7 @@ extension CBOREncodingState {
   /// Puts the children of the innermost frame into their places.
   func insertChildren(of parts: CBORDetachedChildren) throws {
     if let misuse = parts.misuse { throw misuse }
+    parts.indexes[current.depth] = nil
     guard parts.children.count > current.firstChild else { return }
     let inserted = parts.children[current.firstChild...]
     parts.children.removeSubrange(current.firstChild...)
@@ -79,6 +85,7 @@ extension CBOREncodingState {
     parts.parent = nil
     for child in parts.children { child.encoding.abandon() }
     parts.children = []
+    parts.indexes = [:]
   }
 
   // MARK: Failed parts
@@ -104,6 +111,7 @@ extension CBOREncodingState {
     current = mark.frame
     outer.removeSubrange(mark.outerCount...)
     guard let parts else { return }
+    parts.indexes.removeAll()
     for child in parts.children[mark.childCount...] { child.encoding.abandon() }
     parts.children.removeSubrange(mark.childCount...)
   }
@@ -136,8 +144,9 @@ extension CBOREncodingState {
       current.count,
       EncodingError.Context(
         codingPath: codingPath(at: depth),
-        debugDescription: "The type's encode(to:) asked one encoder for two kinds of container, "
-          + "wrote two single values, or wrote to a container after its value was complete."))
+        debugDescription: "The type's encode(to:) asked one encoder or field for two kinds of "
+          + "container, wrote two single values, requested a nested container of a field that has "
+          + "another value, or wrote to a container after its value was complete."))
     let parts = madeParts()
     parts.misuse = parts.misuse ?? error
     return error

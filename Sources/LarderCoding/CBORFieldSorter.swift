@@ -88,7 +88,7 @@ enum CBORFieldSorter {
 
   /// The offset after the item at an offset, of bytes that an encoder wrote.
   @inline(__always)
-  private static func end(of start: Int, _ bytes: [UInt8]) -> Int {
+  static func end(of start: Int, _ bytes: [UInt8]) -> Int {
     let initial = bytes[start]
     switch initial {
     case 0x00...0x17, 0x20...0x37, 0xf4...0xf7: return start + 1
@@ -115,8 +115,9 @@ enum CBORFieldSorter {
     return offset
   }
 
+  /// The argument of the head at an offset, the offset after it, and its major type.
   @inline(__always)
-  private static func head(
+  static func head(
     at offset: Int, _ bytes: [UInt8]
   ) -> (argument: UInt64, content: Int, major: UInt8) {
     let initial = bytes[offset]

@@ -139,13 +139,13 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
   func nestedContainer<NestedKey: CodingKey>(
     keyedBy keyType: NestedKey.Type, forKey key: Key
   ) -> KeyedEncodingContainer<NestedKey> {
-    let child = state.detachField(key.stringValue, depth)
+    let child = state.nestedField(key.stringValue, .map, depth)
     if state.log != nil { note(key, CBORFieldLog.Field(kind: "map")) }
     return CBORItemEncoder(state: child, depth: child.rootDepth).container(keyedBy: keyType)
   }
 
   func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
-    let child = state.detachField(key.stringValue, depth)
+    let child = state.nestedField(key.stringValue, .array, depth)
     if state.log != nil { note(key, CBORFieldLog.Field(kind: "array")) }
     return CBORItemEncoder(state: child, depth: child.rootDepth).unkeyedContainer()
   }
