@@ -35,6 +35,10 @@ extension ObjectTypeRecord.Index {
   /// The beginning of the definition of a full-text index.
   package static let textDefinition = "full text"
 
+  /// The definition of an index of today's rules for words (`TextWords.swift` of LarderObjects), whose
+  /// number it ends with.
+  package static let currentTextDefinition = textDefinition + " 2"
+
   /// Whether the index is a full-text index.
   package var isText: Bool { definition.hasPrefix(Self.textDefinition) }
 }

@@ -101,10 +101,23 @@ struct TextQueryParser {
     guard parser.position == parser.tokens.count else {
       throw Failure(message: "A parenthesis is closed that was not opened.")
     }
-    guard result.allTerms.count <= termLimit else {
+    return try limited(result)
+  }
+
+  /// Returns the condition that two others hold.
+  ///
+  /// - Throws: ``Failure`` if they have too many words together, so that the depth is limited too.
+  static func both(
+    _ first: TextExpression, _ second: TextExpression
+  ) throws(Failure) -> TextExpression {
+    try limited(.all([first, second]))
+  }
+
+  private static func limited(_ expression: TextExpression) throws(Failure) -> TextExpression {
+    guard expression.allTerms.count <= termLimit else {
       throw Failure(message: "It has more than \(termLimit) words.")
     }
-    return result
+    return expression
   }
 
   /// Returns the condition that an object contains all words of a text, whatever characters the text
@@ -130,13 +143,14 @@ struct TextQueryParser {
       }
     }
     var quoted: String?
-    for character in text {
-      if let phrase = quoted {
+    // Scalars: a quotation mark with a mark or an invisible character after it is one.
+    for character in text.unicodeScalars where !TextWords.isInvisible(character) {
+      if quoted != nil {
         if character == "\"" {
-          tokens.append(.quoted(phrase))
+          tokens.append(.quoted(quoted!))
           quoted = nil
         } else {
-          quoted = phrase + String(character)
+          quoted!.unicodeScalars.append(character)
         }
         continue
       }
@@ -147,8 +161,8 @@ struct TextQueryParser {
       case "(", ")":
         tokens += finished()
         tokens.append(character == "(" ? .open : .close)
-      case _ where character.isWhitespace: tokens += finished()
-      default: word.append(character)
+      case _ where character.properties.isWhitespace: tokens += finished()
+      default: word.unicodeScalars.append(character)
       }
     }
     if quoted != nil { throw Failure(message: "A quotation mark is not closed.") }
@@ -224,7 +238,7 @@ struct TextQueryParser {
   private static func phrase(_ text: String) -> TextExpression? {
     var terms = TextWords.words(of: text).map { TextTerm(word: $0) }
     guard !terms.isEmpty else { return nil }
-    if text.hasSuffix("*") { terms[terms.count - 1].isPrefix = true }
+    if text.unicodeScalars.last == "*" { terms[terms.count - 1].isPrefix = true }
     return terms.count == 1 ? .word(terms[0]) : .phrase(terms)
   }
 }

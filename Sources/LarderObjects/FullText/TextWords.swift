@@ -14,11 +14,34 @@ internal import LarderObjectEngine
 // rules do not divide texts in scripts without spaces: an ideograph or a Hiragana character is one
 // word, and a run of Thai letters is one word, because dividing it needs a dictionary.
 //
+// The properties of Unicode decide, as the standard library has them: which characters are letters
+// (Alphabetic), digits, marks and connectors (the general category) or invisible (Default_Ignorable_Code_Point,
+// and the category of format characters). It has no property for the characters that join letters or
+// digits, and none for the script, so those are listed. Where this differs from the word break property:
+//
+//   - a colon, and its other forms, divides words, and so does the narrow no-break space
+//   - the number signs of Arabic, Syriac and Kaithi are invisible
+//   - what is no letter by its category is none: modifier symbols, the Armenian signs in words and the tone
+//     letters U+A708...A716; the Hebrew geresh and the Arabic decimal separator only join
+//   - U+FE10 and U+FE14, vertical forms of the comma and the semicolon, join digits as these do
+//   - U+FF9E and U+FF9F are Katakana; New Tai Lue's U+19DA is no digit
+//   - double quotation marks do not join Hebrew letters; two regional indicators are no word
+//
 // Words are folded: letters without case and without diacritical marks, in normalisation form C for
-// everything else. So "Café", "CAFÉ" and "cafe" are one word, and so are "Straße" and "STRASSE".
+// everything else, and without invisible characters. So "Café", "CAFÉ" and "cafe" are one word, and so are
+// "Straße" and "STRASSE". Without case means the full case folding of Unicode, formed of the mappings to
+// lower, upper and lower case. One letter differs from CaseFolding.txt: "ı" is "i", because its upper
+// case is "I".
+//
+// A mark is a diacritic if it is above, below or over its letter (combining classes 1 and 200 to 240), a point
+// of Hebrew, Arabic or Syriac (10 to 36), or encloses the letter. The vowels and viramas of Indic scripts,
+// the tones of Thai and the sound marks of Kana have other classes, and belong to the word.
+//
+// `ObjectTypeRecord.Index.currentTextDefinition` has the number of these rules: an index of other rules is not
+// used, and built again. Raise it with each change here.
 
 /// The words of texts.
-struct TextWords {
+package struct TextWords {
   /// The folded words in order, each of at most `ObjectFormat.wordLimit` bytes.
   private(set) var words: [[UInt8]] = []
 
@@ -30,7 +53,7 @@ struct TextWords {
   private var pending: (byte: UInt8, kind: Kind)?
 
   /// Returns the words of a text.
-  static func words(of text: String) -> [[UInt8]] {
+  package static func words(of text: String) -> [[UInt8]] {
     var state = TextWords()
     state.add(text)
     return state.words
@@ -52,11 +75,19 @@ struct TextWords {
 
   // MARK: Boundaries
 
+  /// Returns whether a character is not seen, and makes no difference to a word. The zero width space
+  /// is none: it divides words.
+  static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
+    guard !scalar.isASCII, scalar != "\u{200B}" else { return false }
+    let properties = scalar.properties
+    return properties.isDefaultIgnorableCodePoint || properties.generalCategory == .format
+  }
+
   private enum Kind {
     case letter, digit, katakana, single
     /// Joins letters, digits and itself, like the underscore.
     case joiner
-    /// Marks and invisible characters, which belong to the character before.
+    /// Marks, which belong to the character before, and invisible characters.
     case extender
     /// Characters between letters, between digits, or between either.
     case midLetter, midDigit, midEither
@@ -65,25 +96,29 @@ struct TextWords {
     init(_ scalar: Unicode.Scalar) {
       switch scalar.value {
       case 0x2019, 0x2018, 0x2024, 0xFF07, 0xFF0E, 0xFE52: self = .midEither
-      case 0xB7, 0x387, 0x55F, 0x5F4, 0x2027: self = .midLetter
-      case 0x37E, 0x589, 0x60C, 0x60D, 0x66C, 0x7F8, 0x2044, 0xFE10, 0xFE14, 0xFF0C, 0xFF1B:
+      case 0xB7, 0x387, 0x55F, 0x5F3, 0x5F4, 0x2027: self = .midLetter
+      case 0x37E, 0x589, 0x60C, 0x60D, 0x66B, 0x66C, 0x7F8, 0x2044, 0xFE10, 0xFE14, 0xFE50, 0xFE54,
+        0xFF0C, 0xFF1B:
         self = .midDigit
-      case 0x3041...0x309F: self = .single
+      case 0x3041...0x3096, 0x309D...0x309F, 0x1B001...0x1B11F, 0x1B132, 0x1B150...0x1B152:
+        self = .single
       case 0x3031...0x3035, 0x309B, 0x309C, 0x30A0...0x30FA, 0x30FC...0x30FF, 0x31F0...0x31FF,
-        0xFF66...0xFF9F:
+        0x32D0...0x32FE, 0x3300...0x3357, 0xFF66...0xFF9F, 0x1AFF0...0x1AFFE, 0x1B000,
+        0x1B120...0x1B128, 0x1B155, 0x1B164...0x1B168:
         self = .katakana
-      default: self.init(general: scalar.properties)
+      default: self.init(general: scalar)
       }
     }
 
-    private init(general properties: Unicode.Scalar.Properties) {
+    private init(general scalar: Unicode.Scalar) {
+      let properties = scalar.properties
       switch properties.generalCategory {
-      case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter,
-        .letterNumber:
-        self = properties.isIdeographic ? .single : .letter
+      case _ where TextWords.isInvisible(scalar): self = .extender
+      case .nonspacingMark, .enclosingMark, .spacingMark: self = .extender
       case .decimalNumber: self = .digit
-      case .nonspacingMark, .enclosingMark, .spacingMark, .format: self = .extender
       case .connectorPunctuation: self = .joiner
+      case _ where properties.isIdeographic: self = .single
+      case _ where properties.isAlphabetic: self = .letter
       default: self = .other
       }
     }
@@ -194,24 +229,26 @@ struct TextWords {
     if (0xAC00...0xD7A3).contains(scalar.value) {
       return bytes.append(contentsOf: UTF8.encode(scalar)!)
     }
-    for part in String(scalar)._nfd where !isDiacritic(part) {
-      for upper in part.properties.uppercaseMapping.unicodeScalars {
-        for lower in upper.properties.lowercaseMapping.unicodeScalars where !isDiacritic(lower) {
-          bytes.append(contentsOf: UTF8.encode(lower)!)
+    if isInvisible(scalar) { return }
+    for part in String(scalar)._nfd {
+      for lower in part.properties.lowercaseMapping.unicodeScalars {
+        for upper in lower.properties.uppercaseMapping.unicodeScalars {
+          for folded in upper.properties.lowercaseMapping.unicodeScalars
+          where !isDiacritic(folded) { bytes.append(contentsOf: UTF8.encode(folded)!) }
         }
       }
     }
   }
 
-  /// Returns whether a mark is a diacritic, without which words remain the same. The vowels of Indic
-  /// scripts and the sound marks of Kana are none.
+  /// Returns whether a mark is a diacritic, without which words remain the same.
   private static func isDiacritic(_ scalar: Unicode.Scalar) -> Bool {
-    switch scalar.value {
-    case 0x300...0x36F, 0x483...0x487, 0x591...0x5BD, 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7,
-      0x610...0x61A, 0x64B...0x65F, 0x670, 0x1AB0...0x1AFF, 0x1DC0...0x1DFF, 0x20D0...0x20FF,
-      0xFE20...0xFE2F, 0xAD, 0x200B...0x200F, 0x2060, 0xFE00...0xFE0F, 0xFEFF:
-      true
-    default: false
+    let properties = scalar.properties
+    switch properties.generalCategory {
+    case .enclosingMark: return true
+    case .nonspacingMark:
+      let place = properties.canonicalCombiningClass.rawValue
+      return place == 1 || (10...36).contains(place) || (200...240).contains(place)
+    default: return false
     }
   }
 }

@@ -133,7 +133,7 @@ public struct Index<Object: Storable>: Sendable {
     var paths: [AnyPath] = []
     for path in repeat each path { paths.append(AnyPath(path: path)) }
     let shape = Self.shape(
-      name, paths, ObjectTypeRecord.Index.textDefinition, isMultiple: true, condition)
+      name, paths, ObjectTypeRecord.Index.currentTextDefinition, isMultiple: true, condition)
     let texts: @Sendable (Object) -> [String] = { object in
       var texts: [String] = []
       for path in repeat each path { texts += object[keyPath: path].indexedTexts }
