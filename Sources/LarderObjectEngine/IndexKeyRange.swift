@@ -65,6 +65,27 @@ package struct IndexKeyRange: Sendable, Hashable {
       lower: lower, upper: mine.lexicographicallyPrecedes(theirs) ? mine : theirs)
   }
 
+  /// Returns the ranges of the keys in both of two lists, each in ascending order without overlaps.
+  static func intersection(_ left: [IndexKeyRange], _ right: [IndexKeyRange]) -> [IndexKeyRange] {
+    var result: [IndexKeyRange] = []
+    var (first, second) = (0, 0)
+    while first < left.count, second < right.count {
+      let common = left[first].intersection(right[second])
+      if !common.isEmpty { result.append(common) }
+      // The range that ends first has nothing in common with later ones of the other list.
+      guard let end = left[first].upper else {
+        second += 1
+        continue
+      }
+      if right[second].upper.map({ end.lexicographicallyPrecedes($0) }) ?? true {
+        first += 1
+      } else {
+        second += 1
+      }
+    }
+    return result
+  }
+
   /// Returns the range of the keys that consist of complete elements and of a key in this range.
   func following(_ elements: [UInt8]) -> IndexKeyRange {
     // Without elements, a bound need not be allocated again.

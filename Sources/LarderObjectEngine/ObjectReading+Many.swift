@@ -131,4 +131,69 @@ extension ObjectReading {
       more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
     }
   }
+
+  /// Scans the entries of an index whose keys are in one of several ranges, in their order.
+  ///
+  /// A range without a key between two others costs no search in the tree: after each entry, the next range
+  /// that ends above its key is found among the ranges.
+  ///
+  /// - Parameters:
+  ///   - ranges: The ranges in ascending order without overlaps.
+  ///   - body: A closure that gets each key's bytes and its object's sequence. The scan ends when
+  ///     it returns `false`.
+  package static func scanIndex(
+    _ index: UInt32, _ ranges: [IndexKeyRange], in snapshot: borrowing Snapshot,
+    _ body: (_ key: RawSpan, _ sequence: UInt64) throws -> Bool
+  ) throws {
+    guard ranges.count > 1 else {
+      guard let range = ranges.first else { return }
+      return try scanIndex(index, from: range.lower, below: range.upper, in: snapshot, body)
+    }
+    var cursor = try Cursor(over: snapshot.generation.indexes, in: snapshot.transaction)
+    var position = 0
+    search: while position < ranges.count {
+      var more = try cursor.move(atLeast: ObjectFormat.indexPrefix(index, ranges[position].lower))
+      while more {
+        do {
+          let entry = cursor.currentKey
+          guard let parts = PackedKey(entry), parts.number == index else { return }
+          let key = entry.slice(parts.bytes)!
+          if let end = ranges[position].upper, !key.precedes(end) {
+            position = IndexKeyRange.firstEnding(after: key, in: ranges, from: position + 1)
+            guard position < ranges.count else { return }
+            if key.precedes(ranges[position].lower) { continue search }
+          }
+          guard try body(key, parts.sequence) else { return }
+        }
+        more = try cursor.moveToNext()
+      }
+      return
+    }
+  }
+}
+
+extension IndexKeyRange {
+  private func ends(after key: RawSpan) -> Bool {
+    guard let upper else { return true }
+    return key.precedes(upper)
+  }
+
+  /// Returns the position of the first range whose end is above a key; the number of ranges if there is
+  /// none.
+  fileprivate static func firstEnding(
+    after key: RawSpan, in ranges: [IndexKeyRange], from start: Int
+  ) -> Int {
+    // The wanted range is often near, so the steps begin small.
+    var (low, step) = (start, 1)
+    while low + step - 1 < ranges.count, !ranges[low + step - 1].ends(after: key) {
+      low += step
+      step *= 2
+    }
+    var high = Swift.min(low + step - 1, ranges.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if ranges[middle].ends(after: key) { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
 }

@@ -67,13 +67,10 @@ extension QueryPlan {
   ) throws -> Int? {
     guard let scan, scan.isExact, !scan.isMultiple || scan.ranges.count == 1 else { return nil }
     var count = 0
-    for range in scan.ranges where count < limit {
-      try ObjectReading.scanIndex(
-        scan.number, from: range.lower, below: range.upper, in: snapshot
-      ) { _, _ in
-        count += 1
-        return count < limit
-      }
+    guard limit > 0 else { return 0 }
+    try ObjectReading.scanIndex(scan.number, scan.ranges, in: snapshot) { _, _ in
+      count += 1
+      return count < limit
     }
     return count
   }
@@ -83,11 +80,16 @@ extension QueryPlan {
     _ body: (_ sequence: UInt64) throws -> Bool
   ) throws {
     let ordersByKey = isSorted && hasSort
+    guard isBackwards else {
+      return try ObjectReading.scanIndex(scan.number, scan.ranges, in: snapshot) { key, sequence in
+        if ordersByKey, key.byteCount > IndexKeyRange.limit { throw TruncatedKey() }
+        return try body(sequence)
+      }
+    }
     var shouldContinue = true
-    for range in isBackwards ? scan.ranges.reversed() : scan.ranges where shouldContinue {
+    for range in scan.ranges.reversed() where shouldContinue {
       try ObjectReading.scanIndex(
-        scan.number, from: range.lower, below: range.upper, backwards: isBackwards,
-        in: snapshot
+        scan.number, from: range.lower, below: range.upper, backwards: true, in: snapshot
       ) { key, sequence in
         if ordersByKey, key.byteCount > IndexKeyRange.limit { throw TruncatedKey() }
         shouldContinue = try body(sequence)

@@ -223,7 +223,7 @@ package struct QueryPlan: Sendable {
       }
       let narrowed = fitting.dropFirst().reduce(IndexKeyRange.merged(fitting[0].ranges!)) {
         narrowed, comparison in
-        narrowed.flatMap { range in comparison.ranges!.map { range.intersection($0) } }
+        IndexKeyRange.intersection(narrowed, IndexKeyRange.merged(comparison.ranges!))
       }
       isExact = isExact && fitting.allSatisfy { $0.isExact }
       ranges = IndexKeyRange.merged(

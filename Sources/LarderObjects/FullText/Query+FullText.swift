@@ -22,10 +22,13 @@ struct TextSearch: Sendable {
         "It searches the indexes \"\(index)\" and \"\(otherIndex)\". Search one of them."
       return TextSearch(index: index, text: text, expression: .failure(.init(message: message)))
     }
+    if case .failure = expression { return self }
     let both = expression.flatMap { first in
-      other.expression.map { second -> TextExpression? in
-        guard let first, let second else { return nil }
-        return .all([first, second])
+      other.expression.flatMap { second -> Result<TextExpression?, TextQueryParser.Failure> in
+        guard let first, let second else { return .success(nil) }
+        return Result { () throws(TextQueryParser.Failure) -> TextExpression? in
+          try TextQueryParser.both(first, second)
+        }
       }
     }
     return TextSearch(index: index ?? other.index, text: text, expression: both)

@@ -103,8 +103,9 @@ extension QueryExecution {
 }
 
 extension Query {
-  /// Returns the result of a query without objects, after the check of its search.
+  /// Returns the result of a query without objects, after the check of its conditions.
   func checked<R>(_ empty: R, _ kind: ObjectTypeDescriptor<Object>) throws -> R {
+    try predicate.validate(kind.name)
     if let search { _ = try kind.searched(search) }
     return empty
   }

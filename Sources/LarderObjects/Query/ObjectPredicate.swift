@@ -11,6 +11,9 @@ internal import LarderObjectEngine
 // over them. Each comparison contains a function that evaluates it on an object, a description and,
 // if an index can contain the constant, the index keys on the property that can match. So the
 // planner can analyse the tree, and the query evaluates per object what no index covers.
+//
+// The tree is walked by recursion, and so is its release. So its depth has a limit: what would be deeper
+// becomes `.tooDeep`, with which a query throws. `&&` in `&&`, `||` in `||` and `!` of `!` make it no deeper.
 
 /// A condition that selects objects of a type.
 ///
@@ -22,10 +25,15 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   indirect enum Node: Sendable {
     case all
     case leaf(Leaf)
-    case and([Node])
-    case or([Node])
+    case and(Parts)
+    case or(Parts)
     case not(Node)
+    /// A condition that had more than ``maximumDepth`` levels.
+    case tooDeep
   }
+
+  /// The most levels of `&&`, `||`, `!` and conditions of related objects in each other.
+  static var maximumDepth: Int { 128 }
 
   /// One comparison.
   struct Leaf: Sendable {
@@ -41,8 +49,22 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   }
 
   let node: Node
+  /// The levels below the outermost node.
+  private var depth = 0
 
-  init(_ node: Node) { self.node = node }
+  init(_ node: Node, depth: Int = 0) {
+    self.node = depth > Self.maximumDepth ? .tooDeep : node
+    self.depth = min(depth, Self.maximumDepth)
+  }
+
+  /// Creates a condition of related objects.
+  init<Target>(_ leaf: Leaf, containing predicate: ObjectPredicate<Target>) {
+    if case .tooDeep = predicate.node {
+      self.init(.tooDeep)
+    } else {
+      self.init(.leaf(leaf), depth: predicate.depth + 1)
+    }
+  }
 
   init(
     _ path: AnyPath?, _ text: @autoclosure @escaping @Sendable () -> String,
@@ -110,7 +132,8 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   /// Returns whether an object matches the predicate.
   ///
   /// - Parameter object: The object.
-  /// - Returns: `true` if the object matches.
+  /// - Returns: `true` if the object matches. A predicate of more than 128 levels, with which a query throws
+  ///   ``ObjectError/Code/invalidPredicate``, matches no object.
   public func holds(for object: Object) -> Bool { Self.holds(node, object) }
 
   static func holds(_ node: Node, _ object: Object) -> Bool {
@@ -120,6 +143,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     case .and(let nodes): nodes.allSatisfy { holds($0, object) }
     case .or(let nodes): nodes.contains { holds($0, object) }
     case .not(let node): !holds(node, object)
+    case .tooDeep: false
     }
   }
 
@@ -141,10 +165,23 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     switch node {
     case .all: "all"
     case .leaf(let leaf): leaf.comparison.text + suffix(leaf)
-    case .and(let nodes): "(" + nodes.map { text($0, suffix) }.joined(separator: " && ") + ")"
-    case .or(let nodes): "(" + nodes.map { text($0, suffix) }.joined(separator: " || ") + ")"
+    case .and(let nodes): "(" + nodes.all.map { text($0, suffix) }.joined(separator: " && ") + ")"
+    case .or(let nodes): "(" + nodes.all.map { text($0, suffix) }.joined(separator: " || ") + ")"
     case .not(let node): "!" + text(node, suffix)
+    case .tooDeep: "a condition with more than \(maximumDepth) levels"
     }
+  }
+
+  /// Checks a predicate before a query uses it.
+  ///
+  /// - Throws: ``ObjectError/Code/invalidPredicate`` if it has too many levels.
+  func validate(_ type: String) throws(ObjectError) {
+    guard case .tooDeep = node else { return }
+    throw ObjectError(
+      .invalidPredicate, type: type,
+      "The condition has more than \(Self.maximumDepth) levels of &&, ||, ! and conditions of related "
+        + "objects in each other. Compose it with fewer: parts of one && or || need no further level, and "
+        + "isIn(_:) takes any number of values.")
   }
 
   // MARK: Composing
@@ -156,15 +193,18 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   ///   - right: Another predicate.
   /// - Returns: The conjunction.
   public static func && (left: ObjectPredicate, right: ObjectPredicate) -> ObjectPredicate {
-    var nodes: [Node] = []
-    for predicate in [left, right] {
-      switch predicate.node {
-      case .all: break
-      case .and(let inner): nodes += inner
-      default: nodes.append(predicate.node)
-      }
+    switch (left.node, right.node) {
+    case (.tooDeep, _), (_, .tooDeep): return ObjectPredicate(.tooDeep)
+    case (.all, _): return right
+    case (_, .all): return left
+    default: break
     }
-    return nodes.isEmpty ? .all : ObjectPredicate(nodes.count == 1 ? nodes[0] : .and(nodes))
+    func parts(_ predicate: ObjectPredicate) -> (Parts, depth: Int) {
+      if case .and(let parts) = predicate.node { return (parts, predicate.depth) }
+      return (Parts(predicate.node), predicate.depth + 1)
+    }
+    let (first, second) = (parts(left), parts(right))
+    return ObjectPredicate(.and(first.0 + second.0), depth: max(first.depth, second.depth))
   }
 
   /// Returns a predicate that matches if at least one of the predicates matches.
@@ -174,16 +214,17 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   ///   - right: Another predicate.
   /// - Returns: The disjunction.
   public static func || (left: ObjectPredicate, right: ObjectPredicate) -> ObjectPredicate {
-    var nodes: [Node] = []
-    for predicate in [left, right] {
-      switch predicate.node {
-      case .all: return .all
-      // A flat list, so that thousands of alternatives do not cause deep recursion.
-      case .or(let inner): nodes += inner
-      default: nodes.append(predicate.node)
-      }
+    switch (left.node, right.node) {
+    case (.tooDeep, _), (_, .tooDeep): return ObjectPredicate(.tooDeep)
+    case (.all, _), (_, .all): return .all
+    default: break
     }
-    return ObjectPredicate(.or(nodes))
+    func parts(_ predicate: ObjectPredicate) -> (Parts, depth: Int) {
+      if case .or(let parts) = predicate.node { return (parts, predicate.depth) }
+      return (Parts(predicate.node), predicate.depth + 1)
+    }
+    let (first, second) = (parts(left), parts(right))
+    return ObjectPredicate(.or(first.0 + second.0), depth: max(first.depth, second.depth))
   }
 
   /// Returns a predicate that matches if another does not.
@@ -191,6 +232,10 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   /// - Parameter predicate: The predicate.
   /// - Returns: The negation.
   public static prefix func ! (predicate: ObjectPredicate) -> ObjectPredicate {
-    ObjectPredicate(.not(predicate.node))
+    switch predicate.node {
+    case .tooDeep: predicate
+    case .not(let inner): ObjectPredicate(inner, depth: predicate.depth - 1)
+    default: ObjectPredicate(.not(predicate.node), depth: predicate.depth + 1)
+    }
   }
 }

@@ -94,14 +94,24 @@ extension PredicateProperty where Value: Equatable {
   public func isIn(_ values: [Value]) -> ObjectPredicate<Object> {
     let keys = values.map { indexKey($0) }
     let path = path
+    let areExact = zip(keys, values).allSatisfy { key, value in
+      key.map { isExact($0, value) } ?? false
+    }
     return ObjectPredicate(
       of: path,
       "\(name) in [\(values.map { ObjectPredicate<Object>.literal($0) }.joined(separator: ", "))]",
       constants: ConstantIdentity(all: values), ranges: equalities(keys),
-      isExact: zip(keys, values).allSatisfy { key, value in
-        key.map { isExact($0, value) } ?? false
-      }
-    ) { values.contains($0) }
+      isExact: areExact, holds: Self.membership(in: values, areExact ? keys : []))
+  }
+
+  /// Returns the test whether a value equals one of several: by index keys, if there are many and their
+  /// equality is that of the values.
+  private static func membership(
+    in values: [Value], _ keys: [[UInt8]?]
+  ) -> @Sendable (Value) -> Bool {
+    guard keys.count > 16 else { return { values.contains($0) } }
+    let known = Set(keys.compactMap { $0 })
+    return { value in indexKey(value).map(known.contains) ?? false }
   }
 }
 

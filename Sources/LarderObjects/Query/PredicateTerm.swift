@@ -22,7 +22,7 @@ extension ObjectPredicate: PredicateTerm {
   public var asPredicate: ObjectPredicate { self }
 
   /// A predicate that matches no object.
-  static var noObject: ObjectPredicate { ObjectPredicate(.or([])) }
+  static var noObject: ObjectPredicate { ObjectPredicate(.or(Parts())) }
 }
 
 /// `Bool` and its optional: `nil` is not true.

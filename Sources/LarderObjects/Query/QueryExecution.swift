@@ -28,6 +28,7 @@ struct QueryExecution<Object: Storable> {
     kind: ObjectTypeDescriptor<Object>, query: Query<Object>, record: ObjectTypeRecord,
     _ decoder: ReferenceDecoder? = nil, view: SnapshotView? = nil, in snapshot: borrowing Snapshot
   ) throws {
+    try query.predicate.validate(kind.name)
     box = query.box
     self.decoder = decoder ?? kind.newDecoder()
     self.kind = kind

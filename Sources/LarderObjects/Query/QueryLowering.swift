@@ -161,7 +161,11 @@ extension ObjectPredicate.Node {
   func visitConjunction(_ body: (Comparison) -> Void) {
     switch self {
     case .leaf(let leaf): body(leaf.comparison)
-    case .and(let nodes): for node in nodes { node.visitConjunction(body) }
+    case .and(let nodes):
+      _ = nodes.contains { node in
+        node.visitConjunction(body)
+        return false
+      }
     default: break
     }
   }
@@ -176,9 +180,9 @@ extension ObjectPredicate.Node {
   /// All comparisons of the tree, with their evaluation.
   var allLeaves: [ObjectPredicate.Leaf] {
     switch self {
-    case .all: []
+    case .all, .tooDeep: []
     case .leaf(let leaf): [leaf]
-    case .and(let nodes), .or(let nodes): nodes.flatMap(\.allLeaves)
+    case .and(let nodes), .or(let nodes): nodes.all.flatMap(\.allLeaves)
     case .not(let node): node.allLeaves
     }
   }
@@ -194,26 +198,18 @@ extension ObjectPredicate.Node {
 
   private func contains(_ holds: (ObjectPredicate.Leaf) -> Bool) -> Bool {
     switch self {
-    case .all: false
+    case .all, .tooDeep: false
     case .leaf(let leaf): holds(leaf)
-    case .and(let nodes), .or(let nodes): Self.isAny(of: nodes) { $0.contains(holds) }
+    case .and(let nodes), .or(let nodes): nodes.contains { $0.contains(holds) }
     case .not(let node): node.contains(holds)
     }
-  }
-
-  /// Returns whether a condition holds for one of the nodes. The library's own method costs as much as
-  /// a small query: it requests metadata of the collection, and a key path is created again in each
-  /// call.
-  private static func isAny(of nodes: [Self], _ condition: (Self) -> Bool) -> Bool {
-    for node in nodes where condition(node) { return true }
-    return false
   }
 
   /// Whether the predicate is a conjunction of comparisons.
   var isConjunction: Bool {
     switch self {
     case .all, .leaf: true
-    case .and(let nodes): !Self.isAny(of: nodes) { !$0.isConjunction }
+    case .and(let nodes): nodes.allSatisfy { $0.isConjunction }
     default: false
     }
   }

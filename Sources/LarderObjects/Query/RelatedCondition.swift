@@ -242,26 +242,28 @@ extension ObjectPredicate {
     let origins = leaves.compactMap(\.origin)
     leaf.origin = origins.isEmpty ? nil : origins.joined(separator: ", ")
     leaf.related = RelatedCondition(at: path.erased) { predicate }
-    return ObjectPredicate(.leaf(leaf))
+    return ObjectPredicate(leaf, containing: predicate)
   }
 }
 
 extension ObjectPredicate.Node {
+  private static func resolved(
+    _ nodes: ObjectPredicate.Parts, _ search: RelatedSearch, _ snapshot: borrowing Snapshot
+  ) throws -> ObjectPredicate.Parts {
+    var resolved: [Self] = []
+    for node in nodes.all { resolved.append(try node.resolved(search, snapshot)) }
+    return ObjectPredicate.Parts(resolved)
+  }
+
   /// Returns the predicate with its conditions of related objects replaced by conditions of ids.
   func resolved(
     _ search: RelatedSearch, _ snapshot: borrowing Snapshot
   ) throws -> ObjectPredicate<Object>.Node {
     switch self {
-    case .all: return self
+    case .all, .tooDeep: return self
     case .leaf(let leaf): return try leaf.related?.resolved(leaf, search, snapshot) ?? self
-    case .and(let nodes):
-      var resolved: [Self] = []
-      for node in nodes { resolved.append(try node.resolved(search, snapshot)) }
-      return .and(resolved)
-    case .or(let nodes):
-      var resolved: [Self] = []
-      for node in nodes { resolved.append(try node.resolved(search, snapshot)) }
-      return .or(resolved)
+    case .and(let nodes): return .and(try Self.resolved(nodes, search, snapshot))
+    case .or(let nodes): return .or(try Self.resolved(nodes, search, snapshot))
     case .not(let node): return .not(try node.resolved(search, snapshot))
     }
   }

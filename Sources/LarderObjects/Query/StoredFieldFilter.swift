@@ -34,6 +34,7 @@ struct StoredFieldFilter: Sendable {
     _ layouts: ObjectLayouts?
   ) {
     switch node {
+    case .tooDeep: return nil
     case .all: self.init(isComplete: true) { _ in true }
     case .leaf(let leaf):
       guard let property = leaf.stored?(), let field = fields[property.path] else { return nil }
@@ -44,14 +45,14 @@ struct StoredFieldFilter: Sendable {
         })
     case .and(let nodes):
       // What matches the known parts must be decoded for the others.
-      let filters = nodes.map { Self($0, fields, layouts) }
+      let filters = nodes.all.map { Self($0, fields, layouts) }
       let known = filters.compactMap { $0 }
       if known.isEmpty { return nil }
       self.init(isComplete: known.count == nodes.count && known.allSatisfy(\.isComplete)) {
         Self.all(known, hold: $0, isComplete: known.count == nodes.count)
       }
     case .or(let nodes):
-      let known = nodes.compactMap { Self($0, fields, layouts) }
+      let known = nodes.all.compactMap { Self($0, fields, layouts) }
       guard known.count == nodes.count else { return nil }
       self.init(isComplete: known.allSatisfy(\.isComplete)) { Self.any(known, holds: $0) }
     case .not(let inner):

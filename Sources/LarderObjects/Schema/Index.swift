@@ -189,6 +189,7 @@ public struct Index<Object: Storable>: Sendable {
   var problem: String? {
     let leaves = condition?.node.allComparisons ?? []
     if shape.paths.isEmpty { return "It has no property. Name at least one." }
+    if case .tooDeep = condition?.node { return "Its condition has too many levels." }
     if readsReference {
       return
         "It reads a property of a related object, which changes without the objects of the index. Use "

@@ -51,6 +51,8 @@ extension ObjectError {
   public static var migrationFailed: Code { .migrationFailed }
   /// See ``Code/migrationOrder``.
   public static var migrationOrder: Code { .migrationOrder }
+  /// See ``Code/invalidPredicate``.
+  public static var invalidPredicate: Code { .invalidPredicate }
   /// See ``Code/invalidPattern``.
   public static var invalidPattern: Code { .invalidPattern }
   /// See ``Code/migrationInProgress``.

@@ -45,6 +45,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let migrationOrder = Code(rawValue: "migrationOrder")
     /// The pattern is not a valid regular expression.
     public static let invalidPattern = Code(rawValue: "invalidPattern")
+    /// The condition of a query has too many levels.
+    public static let invalidPredicate = Code(rawValue: "invalidPredicate")
     /// The full-text query cannot be parsed, or the type has no full-text index for it.
     public static let invalidTextQuery = Code(rawValue: "invalidTextQuery")
     /// Another process migrates the type, or a process exited before its migration finished.
