@@ -167,7 +167,7 @@ extension PersistentCache {
     try attributes.validate()
     var values: [Key: Value] = [:]
     var unknown: Set<Key> = []
-    for key in keys where values[key] == nil {
+    for key in try distinct(keys) where values[key] == nil {
       if let value = tier.validValue(key) { values[key] = value } else { unknown.insert(key) }
     }
     if !unknown.isEmpty { values.merge(try await readable(unknown)) { _, new in new } }

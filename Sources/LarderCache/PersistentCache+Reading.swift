@@ -42,16 +42,42 @@ extension PersistentCache {
   /// Pending writes of this process override the snapshot, as in every read.
   ///
   /// - Returns: The values of the keys that have one.
-  /// - Throws: ``/LarderEngine/StoreError``, as `value(forKey:)`.
+  /// - Throws: ``/LarderEngine/StoreError``, as `value(forKey:)`; with the code `invalidOption` if two of the keys
+  ///   differ only in the form of Unicode of their texts, so that a dictionary cannot have both.
   /// - Complexity: One read transaction, whatever the number of keys.
   public func values(forKeys keys: some Sequence<Key>) throws -> [Key: Value] {
-    try backend.values(for: keys)
+    try backend.values(for: distinct(keys))
   }
 
   /// Returns the values of several keys, in an asynchronous context; see the synchronous form. It suspends
   /// only for the answer of a remote server.
   public func values(forKeys keys: some Sequence<Key>) async throws -> [Key: Value] {
-    try await backend.valuesAsync(for: keys)
+    try await backend.valuesAsync(for: distinct(keys))
+  }
+
+  /// Returns keys for a dictionary of their values.
+  ///
+  /// - Throws: ``/LarderEngine/StoreError/Code/invalidOption`` if two different keys are equal in Swift: a
+  ///   dictionary would have the value of one for both.
+  func distinct(_ keys: some Sequence<Key>) throws(StoreError) -> [Key] {
+    let keys = Array(keys)
+    if keys.count < 2 { return keys }
+    switch Key.keyTag {
+    case .integer, .uuid, .bytes: return keys
+    default: break
+    }
+    var seen: [Key: Key] = [:]
+    for key in keys {
+      if Key.self == String.self, let text = key as? String, text.utf8.allSatisfy({ $0 < 0x80 }) {
+        continue
+      }
+      guard let other = seen.updateValue(key, forKey: key), !isSameKey(other, key) else { continue }
+      throw StoreError(
+        .invalidOption, during: "get",
+        "Two of the keys, \(key) and \(other), are equal in Swift, but they are different keys: their texts "
+          + "have different forms of Unicode. A dictionary cannot have both. Read them one by one.")
+    }
+    return keys
   }
 
   /// Returns whether a key has a value.

@@ -176,6 +176,7 @@ extension CBORDocument {
 
   private func decimal(_ number: Double, at offset: Int) throws -> Decimal {
     // The initializer traps on infinity.
+    if number.isNaN { return .nan }
     let value = number.isFinite ? Decimal(number) : .nan
     guard !value.isNaN else { throw corrupted("The number does not fit Decimal.", at: offset) }
     return value

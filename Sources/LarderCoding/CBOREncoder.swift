@@ -26,7 +26,7 @@ import Foundation
 /// | `Date` | tag 1, seconds since 1970; tag 1001 if those would lose a bit |
 /// | `UUID` | tag 37, 16 bytes |
 /// | `URL` | tag 32, text |
-/// | `Decimal` | tag 4, or an integer if it is one; one that is not a number is refused |
+/// | `Decimal` | tag 4, or an integer if it is one; the float NaN if it is not a number |
 /// | `Int128`, `UInt128` beyond 64 bits | tags 2 and 3 |
 /// | coding keys, keys of dictionaries | text, also if they have an integer value |
 public struct CBOREncoder: Sendable {
@@ -39,7 +39,8 @@ public struct CBOREncoder: Sendable {
   /// Encodes one value.
   ///
   /// - Throws: ``CodecError``: `.tooDeep` beyond 124 values in each other, otherwise what the type
-  ///   itself threw.
+  ///   itself threw. A case of an enum with associated values is two values in each other, so a recursive enum
+  ///   may have 61 levels.
   /// - Complexity: O(*n*) in the size of the result; a map whose fields are not encoded in the
   ///   order in which they are stored is sorted once.
   public func encode<Value: Encodable>(_ value: Value) throws(CodecError) -> [UInt8] {

@@ -23,13 +23,6 @@ extension CBOREncodingState {
       let isWritten = writer.writeKnown(value)
       putBack(&writer)
       if isWritten { return }
-      if Value.self == Decimal.self {
-        throw EncodingError.invalidValue(
-          value,
-          EncodingError.Context(
-            codingPath: codingPath(at: current.depth + 1),
-            debugDescription: "The Decimal is not a number (NaN)."))
-      }
     }
     try nest(value)
   }
@@ -84,7 +77,9 @@ extension CBORWriter {
       write(text: url.absoluteString)
       return true
     }
-    return Value.self == Decimal.self && write(decimal: value as! Decimal)
+    guard Value.self == Decimal.self else { return false }
+    write(decimal: value as! Decimal)
+    return true
   }
 
   private mutating func write(uuid: UUID) {
@@ -93,11 +88,10 @@ extension CBORWriter {
     ScalarCoding.append(uuid: uuid, to: &bytes)
   }
 
-  /// False, and nothing written, if the value is not a number. Every other significand is an
-  /// integer of 128 bits.
-  private mutating func write(decimal value: Decimal) -> Bool {
+  /// Every significand is an integer of 128 bits, except for that of a value that is not a number.
+  private mutating func write(decimal value: Decimal) {
     guard !value.isNaN, let significand = UInt128(value.significand.magnitude.description) else {
-      return false
+      return write(Float.nan)
     }
     if value.exponent != 0 {
       write(tag: CBORTag.decimalFraction)
@@ -109,7 +103,6 @@ extension CBORWriter {
     } else {
       write(big: significand)
     }
-    return true
   }
 }
 

@@ -106,8 +106,9 @@ package final class CBOREncodingState {
     guard depth <= Self.maximumDepth else {
       throw CodecError(
         .tooDeep, operation: .encode, typeName: "\(Value.self)",
-        message: "More than \(Self.maximumDepth) values are nested in each other. "
-          + "Store the parts under separate keys.")
+        message:
+          "More than \(Self.maximumDepth) values are nested in each other; each case of an enum "
+          + "with associated values counts as two. Store the parts under separate keys.")
     }
     // Nothing is ever written to the outermost frame, so it need not be kept: a flat value then has
     // no need of the array.

@@ -173,13 +173,26 @@ struct CBORCodableTests {
     #expect(failure?.message.contains("decodeIfPresent") == true)
   }
 
-  @Test func `A Decimal that is not a number is refused with its path`() throws {
-    struct Price: Encodable { var amounts: [Decimal] }
-    let failure = #expect(throws: CodecError.self) {
-      try CBOREncoder().encode(Price(amounts: [1, .nan]))
+  @Test func `A Decimal that is not a number is stored as that`() throws {
+    struct Price: Codable { var amounts: [Decimal] }
+    let bytes = try CBOREncoder().encode(Price(amounts: [1, .nan, -0.5]))
+    let amounts = try CBORDecoder().decode(Price.self, from: bytes).amounts
+    #expect(amounts[0] == 1 && amounts[1].isNaN && amounts[2] == -0.5)
+    #expect(hexadecimal(try CBOREncoder().encode(Decimal.nan)) == "f97e00")
+  }
+
+  @Test func `A recursive enum has as many levels as the documentation says`() throws {
+    indirect enum List: Codable, Equatable {
+      case end
+      case node(Int, List)
+      static func of(_ levels: Int) -> List { (0..<levels).reduce(.end) { .node($1, $0) } }
     }
-    #expect(failure?.code == .encodingFailed && failure?.codingPath == "amounts[1]")
-    #expect(throws: CodecError.self) { try CBOREncoder().encode(Decimal.nan) }
+    let deepest = List.of(60)
+    #expect(try CBORDecoder().decode(List.self, from: CBOREncoder().encode(deepest)) == deepest)
+    for levels in [70, 5_000] {
+      let failure = #expect(throws: CodecError.self) { try CBOREncoder().encode(List.of(levels)) }
+      #expect(failure?.message.contains("case of an enum") == true)
+    }
   }
 
   @Test func `Numbers of other writers are read as Double and Decimal`() throws {

@@ -21,9 +21,9 @@ private struct Numbers: Codable {
 struct CBORHostileTests {
   @Test(
     arguments: [
-      // Infinity, negative infinity and NaN in every width, and numbers that no Decimal can have.
-      "f97c00", "f9fc00", "f97e00", "fa7f800000", "faff800000", "fa7fc00000", "fb7ff0000000000000",
-      "fbfff0000000000000", "fb7ff8000000000000", "fb7fe0000000000000", "fbffe0000000000000",
+      // Infinity and negative infinity in every width, and numbers that no Decimal can have.
+      "f97c00", "f9fc00", "fa7f800000", "faff800000", "fb7ff0000000000000", "fbfff0000000000000",
+      "fb7fe0000000000000", "fbffe0000000000000",
     ])
   func `A number that does not fit its type is a typed error with its path`(hex: String) throws {
     let number = try LarderCodingTests.bytes(hex)
