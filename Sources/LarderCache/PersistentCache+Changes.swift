@@ -42,9 +42,9 @@ extension PersistentCache where Key: DecodableCacheKey {
   /// The log is that of the store: while the namespace is quiet, commits of others overwrite its oldest part.
   /// A program that restarts saves ``CacheChanges/cursor`` from time to time, not only with a change.
   ///
-  /// - Parameter cursor: The place after which the changes begin, or `nil` for the current end.
+  /// - Parameter cursor: The place after which the changes begin; `.now` is the current end.
   /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store.
-  public func changes(since cursor: ChangeCursor? = nil) throws -> CacheChanges<Key> {
+  public func changes(since cursor: ChangeCursor = .now) throws -> CacheChanges<Key> {
     guard let backend = backend.transactional else {
       throw StoreError.unsupported("changes", "Only a store has a change log.")
     }

@@ -90,7 +90,7 @@ import Testing
     #expect(first[0].key(as: Int.self) == nil)
     // From each place on, exactly the rest.
     for (index, event) in events.enumerated() {
-      let text = ChangeCursor(event.cursor.description)
+      let text = try ChangeCursor(event.cursor.description)
       #expect(text == event.cursor)
       #expect(try store.recentChanges(since: event.cursor) == Array(events[(index + 1)...]))
     }

@@ -130,7 +130,7 @@ extension Processes {
     let peer = try ground.peer()
     for number in 0..<100 {
       let words = try peer.ask("token 7 v\(number)").split(separator: " ")
-      let token = try #require(words.count == 2 ? CommitToken(String(words[1])) : nil)
+      let token = try CommitToken(String(#require(words.count == 2 ? words[1] : nil)))
       #expect(
         try await ground.numbers.value(forKey: 7, atLeast: token, timeout: .zero) == "v\(number)")
     }

@@ -64,15 +64,15 @@ struct WatchCommand: AsyncParsableCommand {
       defer { store.close() }
       if stop { return try store.setChangeLog(commits: nil) }
       let cursor = try since.map { text in
-        guard let cursor = ChangeCursor(text) else {
+        guard let cursor = try? ChangeCursor(text) else {
           throw ToolError.usage(
-            "--since is no cursor. Pass one that `larder watch --json` printed.")
+            "--since is no cursor. Pass one that `larder watch --json` printed, all of it.")
         }
         return cursor
       }
       var left = count ?? .max
       guard left > 0 else { return }
-      let changes = try store.changes(since: cursor)
+      let changes = try store.changes(since: cursor ?? .now)
       var before = changes.start
       for try await event in changes {
         for line in lines(of: event, after: before) {

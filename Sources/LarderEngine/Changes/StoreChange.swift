@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import LarderCoding
+internal import LarderSystem
 
 /// The kind of a change.
 public struct ChangeKind: Sendable, Hashable, CustomStringConvertible {
@@ -120,27 +121,62 @@ public enum ChangeEvent: Sendable, Hashable {
 ///
 /// Its text can be stored, and passed to other processes. It is valid as long as the store exists, also
 /// after a restart of the machine.
-public struct ChangeCursor: Sendable, Hashable, LosslessStringConvertible {
-  let storeID: UInt64
-  /// The number of the last commit whose changes are before the place.
+///
+/// ```swift
+/// let saved = try? String(contentsOfFile: "cursor", encoding: .utf8)
+/// let cursor = try saved.map { try ChangeCursor($0) } ?? .now
+/// for try await event in try store.changes(since: cursor) { print(event) }
+/// ```
+///
+/// The text ends with a check: one that was cut, changed, or never was a cursor is an error, and not another
+/// place.
+public struct ChangeCursor: Sendable, Hashable, CustomStringConvertible {
+  package let storeID: UInt64
+  /// The number of the last commit whose changes are before the place; of ``now`` the largest number there
+  /// is.
   public let commitVersion: UInt64
 
-  init(storeID: UInt64, commitVersion: UInt64) {
+  package init(storeID: UInt64, commitVersion: UInt64) {
     self.storeID = storeID
     self.commitVersion = commitVersion
   }
 
-  /// The text of the cursor.
-  public var description: String {
-    "\(String(storeID, radix: 36))-\(String(commitVersion, radix: 36))"
-  }
+  /// The place after all changes that are committed when a call gets it: of any store, and of each call
+  /// another place.
+  public static let now = ChangeCursor(storeID: 0, commitVersion: .max)
 
   /// Creates a cursor from its text.
-  public init?(_ description: String) {
-    let parts = description.split(separator: "-", omittingEmptySubsequences: false)
-    guard parts.count == 2, let storeID = UInt64(parts[0], radix: 36),
+  ///
+  /// - Parameter text: The whole ``description`` of a cursor.
+  /// - Throws: ``StoreError/Code/invalidCursor`` for any other text: one that is empty or was cut, or that
+  ///   has another character, such as a newline at its end. What was committed since the place is not known
+  ///   then: read the store's data again, and begin with ``now``.
+  public init(_ text: String) throws(StoreError) {
+    if text == Self.now.description {
+      self = .now
+      return
+    }
+    let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+    if parts.count == 3, let storeID = UInt64(parts[0], radix: 36),
       let version = UInt64(parts[1], radix: 36)
-    else { return nil }
-    self.init(storeID: storeID, commitVersion: version)
+    {
+      self.init(storeID: storeID, commitVersion: version)
+      // Bytes: one place has one text.
+      if description.utf8.elementsEqual(text.utf8) { return }
+    }
+    let shown = text.count > 80 ? text.prefix(80) + "…" : text[...]
+    throw StoreError(
+      .invalidCursor, during: "cursor",
+      "The text \(shown.debugDescription) is not the whole text of a cursor or token. Pass it as "
+        + "`description` gave it; if it is lost, read the store's data again and begin with .now.")
+  }
+
+  /// The text of the cursor: `now`, or three numbers of letters and digits with hyphens between them.
+  public var description: String {
+    if self == .now { return "now" }
+    let place = "\(String(storeID, radix: 36))-\(String(commitVersion, radix: 36))"
+    let check = String(XXH64.hash(Array(place.utf8)) >> 32, radix: 36)
+    // All checks have one length, so that a text cannot be the beginning of another.
+    return "\(place)-\(String(repeating: "0", count: 7 - check.utf8.count))\(check)"
   }
 }

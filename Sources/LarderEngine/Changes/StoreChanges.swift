@@ -13,17 +13,13 @@ extension SharedStore {
   ///
   /// - Throws: ``StoreError``.
   public func changeCursor() throws -> ChangeCursor {
-    let core = try openCore("changes")
-    return try core.withSnapshot("changes") { snapshot in
-      ChangeCursor(
-        storeID: snapshot.generation.meta.storeID.0, commitVersion: snapshot.commitVersion)
-    }
+    try openCore("changes").place(of: .now)
   }
 
   /// Returns the changes of entries by all processes after a place, or from now on.
   ///
   /// ```swift
-  /// for try await event in try store.changes(since: ChangeCursor(savedText)) {
+  /// for try await event in try store.changes(since: saved.map { try ChangeCursor($0) } ?? .now) {
   ///   switch event {
   ///   case .commit(let changes, let cursor):
   ///     for change in changes { print(change.kind, change.namespace ?? "", change.keyText) }
@@ -48,17 +44,15 @@ extension SharedStore {
   ///
   /// While nothing changes, a process with iterators wakes at most once a second.
   ///
-  /// - Parameter cursor: The place after which the changes begin, or `nil` for the current end. A place
-  ///   before the beginning of the log begins with a gap.
+  /// - Parameter cursor: The place after which the changes begin; ``ChangeCursor/now`` is the current end.
+  ///   A place before the beginning of the log begins with a gap.
   /// - Returns: A sequence that ends when the store is closed or the task is cancelled. Each iterator
   ///   begins at the same place.
   /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a cursor of another store.
-  public func changes(since cursor: ChangeCursor? = nil) throws -> StoreChanges {
+  public func changes(since cursor: ChangeCursor = .now) throws -> StoreChanges {
     let core = try openCore("changes")
     try core.beginChangeLog()
-    let start = try cursor ?? changeCursor()
-    try core.requireOwn(start)
-    return StoreChanges(store: self, start: start)
+    return StoreChanges(store: self, start: try core.place(of: cursor))
   }
 
   /// Returns committed changes after a place, and blocks the thread until there is one or the timeout
@@ -89,6 +83,7 @@ extension SharedStore {
     since cursor: ChangeCursor, limit: Int = 1000, timeout: Duration = .zero
   ) throws -> [ChangeEvent] {
     let end = Clocks.deadline(after: timeout)
+    let cursor = try openCore("changes").place(of: cursor)
     // The generation whose log was begun; one that is ended during the wait stays so.
     var begun: Generation?
     while true {
@@ -98,7 +93,7 @@ extension SharedStore {
       let generation = try core.generation()
       if begun !== generation { try core.beginChangeLog() }
       begun = generation
-      try core.requireOwn(cursor)
+      _ = try core.place(of: cursor)
       let events = try core.changes(after: cursor, limit: limit).events
       let left = StoreCore.nanoseconds(until: end)
       if !events.isEmpty || left == 0 || limit <= 0 { return events }
@@ -156,13 +151,23 @@ extension StoreCore {
     }
   }
 
-  func requireOwn(_ cursor: ChangeCursor) throws {
+  /// Returns the place that a cursor means now.
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` for a cursor of another store.
+  func place(of cursor: ChangeCursor) throws -> ChangeCursor {
+    if cursor == .now {
+      return try withSnapshot("changes") { snapshot in
+        ChangeCursor(
+          storeID: snapshot.generation.meta.storeID.0, commitVersion: snapshot.commitVersion)
+      }
+    }
     guard try cursor.storeID == generation().meta.storeID.0 else {
       throw StoreError(
         .invalidOption, during: "changes", path: directory.path,
         "The cursor or token \(cursor) belongs to another store, or to one that was deleted and created "
-          + "again. Read the store's data again, and begin with that of changeCursor().")
+          + "again. Read the store's data again, and begin with .now.")
     }
+    return cursor
   }
 
   /// Returns the changes of a key that the change log contains, the oldest first, and whether there is a

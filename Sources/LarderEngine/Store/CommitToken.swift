@@ -13,7 +13,7 @@ internal import LarderSystem
 /// cache["ada"] = 3                              // does not wait for the commit
 /// let token = try store.commitToken()           // does
 /// let text = token.description                  // to another process, for example in a header
-/// let value = try await cache.value(forKey: "ada", atLeast: CommitToken(text)!)
+/// let value = try await cache.value(forKey: "ada", atLeast: CommitToken(text))
 /// ```
 public typealias CommitToken = ChangeCursor
 
@@ -40,6 +40,7 @@ extension SharedStore {
   ///   ``StoreError/Code/invalidOption`` for a token of another store. `CancellationError`.
   public func wait(for token: CommitToken, timeout: Duration = .seconds(30)) throws {
     let end = Clocks.deadline(after: timeout)
+    let token = try openCore("wait").place(of: token)
     while let snapshot = try missing(token, at: end) {
       try Task.checkCancellation()
       let left = Int64(clamping: StoreCore.nanoseconds(until: end))
@@ -52,6 +53,7 @@ extension SharedStore {
   /// synchronous form.
   public func wait(for token: CommitToken, timeout: Duration = .seconds(30)) async throws {
     let end = Clocks.deadline(after: timeout)
+    let token = try openCore("wait").place(of: token)
     while let snapshot = try missing(token, at: end) {
       try Task.checkCancellation()
       let core = try openCore("wait")
@@ -63,7 +65,7 @@ extension SharedStore {
   /// Returns the snapshot to wait on, or `nil` if it contains the commit.
   private func missing(_ token: CommitToken, at end: UInt64) throws -> ObservedSnapshot? {
     let core = try openCore("wait")
-    try core.requireOwn(token)
+    _ = try core.place(of: token)
     let mark = try core.observationMark()
     let generation = try core.generation()
     let newest = try core.withSnapshot("wait") { $0.commitVersion }
@@ -95,6 +97,7 @@ extension SharedStore {
         "A store of the durability .cache begins empty after a crash of the machine. Create the store "
           + "with .relaxed or .durable.")
     }
+    let token = try core.place(of: token)
     try wait(for: token)
     try core.waitUntilDurable(token.commitVersion)
   }

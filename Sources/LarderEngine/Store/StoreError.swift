@@ -80,6 +80,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let addressSpace = Code(rawValue: "addressSpace")
     /// A write inside the closure of a transaction did not use that transaction.
     public static let insideTransaction = Code(rawValue: "insideTransaction")
+    /// A text is not that of a change cursor or commit token.
+    public static let invalidCursor = Code(rawValue: "invalidCursor")
     /// The value of an option is invalid.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// The minimums of the namespaces do not fit into the budget of the store.
