@@ -29,9 +29,16 @@ extension Defaults {
       }
       values[key] = try PropertyListValue(stored, key: key)
     }
-    let encoder = PropertyListEncoder()
-    encoder.outputFormat = format
-    do { return try encoder.encode(values) } catch {
+    if format != .binary, let key = values.first(where: { $0.value.hasFarDate })?.key {
+      throw PropertyListValue.refused(
+        key,
+        "XML has no date that is not a number, before the year 1 or after 30,000. Use the format .binary"
+      )
+    }
+    do {
+      return try PropertyListSerialization.data(
+        fromPropertyList: values.mapValues(\.object), format: format, options: 0)
+    } catch {
       throw DefaultsError(
         .propertyList, "The values cannot be written as a property list: \(error).",
         underlyingError: error)
@@ -96,7 +103,7 @@ extension Defaults {
         .propertyList, "The property list \(rejectionReason). Nothing was stored.")
     }
     do {
-      return try PropertyListDecoder().decode([String: PropertyListValue].self, from: list)
+      return try PropertyListValue.values(of: list)
     } catch {
       throw DefaultsError(
         .propertyList,

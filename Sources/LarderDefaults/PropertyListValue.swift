@@ -159,6 +159,17 @@ extension PropertyListValue {
     }
   }
 
+  /// Whether it contains a date that the encoder would write to XML as another one.
+  var hasFarDate: Bool {
+    switch self {
+    // From the year 1 on.
+    case .date(let date): !(-63_114_076_800..<9.9e11).contains(date.timeIntervalSinceReferenceDate)
+    case .array(let values): values.contains(where: \.hasFarDate)
+    case .dictionary(let fields): fields.values.contains(where: \.hasFarDate)
+    default: false
+    }
+  }
+
   static func refused(_ key: String, _ reason: String) -> DefaultsError {
     DefaultsError(
       .propertyList, key: key,
@@ -191,6 +202,10 @@ extension PropertyListValue {
       for pair in pairs {
         guard case .text(let name) = pair.key else {
           throw Self.refused(key, "a dictionary has keys that are not strings")
+        }
+        guard fields[name] == nil else {
+          throw Self.refused(
+            key, "two keys of a dictionary in it differ only in their form of Unicode")
         }
         fields[name] = try Self(pair.value, key: key)
       }

@@ -64,7 +64,10 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   }
 
   @usableFromInline
-  func isExpired(_ deadline: Double) -> Bool { now().timeIntervalSinceReferenceDate >= deadline }
+  func isExpired(_ deadline: Double) -> Bool {
+    // A deadline that is not a number has passed.
+    !(now().timeIntervalSinceReferenceDate < deadline)
+  }
 
   /// Stores a value.
   ///

@@ -89,8 +89,14 @@ extension WritableStorageProtocol {
 
   /// Stores a value that expires at a time.
   ///
-  /// - Throws: ``StorageError/Code/unsupported`` when the storage's values do not expire.
+  /// - Throws: ``StorageError/Code/unsupported`` when the storage's values do not expire, or if the time is
+  ///   not a number.
   public func set(_ value: Value, forKey key: Key, expires: Date) async throws {
+    if expires.timeIntervalSinceReferenceDate.isNaN {
+      throw StorageError(
+        .unsupported, during: "set",
+        "The expiration time is not a number (NaN). Nothing was stored. Pass a date that is one.")
+    }
     let operations = asWriteOnlyStorage().operations
     guard operations.supportsExpiration else {
       throw StorageError.unsupported("set with an expiration", by: storageName)

@@ -41,7 +41,16 @@ extension DataTransform where Value: Codable {
 
   static func plist(_ decoder: PropertyListDecoder, _ encoder: PropertyListEncoder) -> DataTransform
   {
-    DataTransform("a property list", encode: { try encoder.encode($0) }) { data in
+    DataTransform("a property list") { value in
+      let data = try encoder.encode(value)
+      if PropertyListNull.isInBytes(data), try PropertyListNull.isText(in: value) {
+        throw StorageError(
+          .unsupported, during: "set",
+          "A property list cannot hold the text \"$null\" of a value: it is read as nil. Nothing was stored. "
+            + "Use mapJSONObject().")
+      }
+      return data
+    } decode: { data in
       if let rejectionReason = PropertyListDepthLimit.rejectionReason(to: Array(data)) {
         throw UnreadableShape(description: "it \(rejectionReason)")
       }

@@ -140,6 +140,51 @@ struct StandardCodingTests {
     }
   }
 
+  @Test func `Every codec keeps the text that property lists read as nil`() throws {
+    struct Person: Codable, Equatable {
+      var name: String
+      var nick: String?
+      var list: [String?]
+      var map: [String: String?]
+      var born = Date(timeIntervalSinceReferenceDate: 1)
+      var data = Data([1, 2])
+    }
+    let xml = PropertyListEncoder()
+    xml.outputFormat = .xml
+    let all: [any ValueCodec] = [
+      CBORCodec(), JSONCodec(), PropertyListCodec(),
+      PropertyListCodec(encoder: xml, decoder: PropertyListDecoder()),
+    ]
+    for text in ["$null", "$", "$$null", "CBOR", "x $null CBOR", "null"] {
+      let person = Person(
+        name: text, nick: text, list: [text, nil, "b"], map: [text: text, "b": nil])
+      var plain = person
+      plain.nick = nil
+      for codec in all {
+        func trip<Value: Codable & Equatable>(_ value: Value) throws {
+          #expect(try codec.decode(Value.self, from: codec.encode(value)) == value)
+        }
+        try trip(text)
+        try trip([text, "CBOR"])
+        try trip([text: text])
+        try trip([Optional(text), nil])
+        try trip(person)
+        try trip(plain.list)
+        try trip(Data(text.utf8))
+      }
+    }
+  }
+
+  @Test func `A property list that nests too deep is a typed error of the codec`() {
+    let levels = 100_000
+    let list =
+      "<plist version=\"1.0\">" + String(repeating: "<array>", count: levels)
+      + String(repeating: "</array>", count: levels) + "</plist>"
+    #expect(
+      failureCode { _ = try PropertyListCodec().decode([[Int]].self, from: Array(list.utf8)) }
+        == .tooDeep)
+  }
+
   @Test func `A failure names the type, the position and the remedy`() throws {
     struct Wrong: Codable { var x: String }
     let bytes = try CBORCodec().encode([Point(x: 1, y: 2)])

@@ -103,6 +103,36 @@ struct BadInputTests {
     #expect(try Data(contentsOf: URL(fileURLWithPath: secret)) == text("secret"))
   }
 
+  @Test func `An expiration that is not a number is a typed error, and none lives for ever`()
+    async throws
+  {
+    let storage = MemoryStorage<String, Int>()
+    let never = Date(timeIntervalSinceReferenceDate: .nan)
+    do {
+      try await storage.set(1, forKey: "a", expires: never)
+      Issue.record("It was stored.")
+    } catch StorageError.Code.unsupported {}
+    try await storage.asStorage().operations.write(StorageWrite(key: "a", value: 1, expires: never))
+    #expect(try await storage.value(forKey: "a") == nil)
+    #expect(try await storage.keys() == [])
+    try await storage.set(1, forKey: "a", expires: .distantFuture)
+    #expect(try await storage.value(forKey: "a") == 1)
+  }
+
+  @Test func `A text that a property list reads as nil is a typed error and not stored`()
+    async throws
+  {
+    let data = MemoryStorage<String, Data>()
+    let lists = data.mapPlistObject([String: String?].self)
+    do {
+      try await lists.set(["nick": "$null"], forKey: "a")
+      Issue.record("It was stored.")
+    } catch StorageError.Code.unsupported {}
+    #expect(try await data.value(forKey: "a") == nil)
+    try await lists.set(["nick": "$nul", "other": nil], forKey: "a")
+    #expect(try await lists.value(forKey: "a")?["nick"] == "$nul")
+  }
+
   /// Foundation's reading of these ends the process.
   @Test func `Documents that nest without end are undecodable`() async throws {
     let levels = 100_000
