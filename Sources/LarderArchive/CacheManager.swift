@@ -188,12 +188,18 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
 
   /// Deletes the values that no process has used for an interval, in several transactions.
   ///
-  /// - Parameter interval: The interval in seconds.
+  /// - Parameter interval: The interval in seconds; zero or less means all values that no process uses
+  ///   at this moment.
   /// - Returns: The number of deleted values.
-  /// - Throws: `StoreError` if a write fails.
+  /// - Throws: `StoreError` if a write fails; with the code `invalidOption` if the interval is not a number.
   /// - Complexity: O(*n*).
   @discardableResult
   public func removeAll(unusedFor interval: TimeInterval) throws -> Int {
+    if interval.isNaN {
+      throw StoreError(
+        .invalidOption, during: "removeAll",
+        "The interval is not a number (NaN). Nothing was removed. Pass seconds.")
+    }
     let now = store.storage.core.now
     let milliseconds = Int64(min(max(interval, 0) * 1000, 1e15))
     return try store.deleteUnused(Archived<Archive>.self, since: now - milliseconds)

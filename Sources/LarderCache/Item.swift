@@ -32,7 +32,8 @@ public struct Item<Value: Sendable>: Sendable {
   }
 
   /// Creates an item that expires a number of seconds from now. With zero or less, it has expired
-  /// already.
+  /// already, and with infinity it never expires. An item whose time is not a number cannot be stored:
+  /// ``PersistentCache/subscript(item:)`` passes ``/LarderEngine/StoreError`` to `onError`.
   public init(_ value: Value, expiresIn seconds: TimeInterval) {
     self.init(value, expiration: Date(timeIntervalSinceNow: seconds))
   }
@@ -80,8 +81,12 @@ extension Item: Decodable where Value: Decodable {}
 
 extension Expiration {
   /// Returns the expiration at a date of the system's clock.
+  ///
+  /// - Parameter date: The date. From 285,000 years on, and with infinity, the entry never expires. If it is
+  ///   not a number, the write throws ``/LarderEngine/StoreError``.
   public static func at(_ date: Date) -> Expiration {
     let milliseconds = date.timeIntervalSince1970 * 1000
+    if milliseconds.isNaN { return .notANumber }
     guard milliseconds < 9e15 else { return .never }
     return .at(millisecondsSince1970: Int64(max(milliseconds, 0).rounded()))
   }

@@ -106,13 +106,17 @@ extension PersistentCache {
   ///
   /// The times are those of ``lastUse(forKey:)``. A value that was used after the date is never removed.
   ///
+  /// - Parameter date: The date. The distant past removes nothing, and the distant future all that is not
+  ///   pinned.
   /// - Returns: The number of removed values, negative entries included.
-  /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store.
+  /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` without a store, and
+  ///   `invalidOption` for a date that is not a number.
   /// - Complexity: O(*n*) in the entries of the store, in bounded transactions.
   @discardableResult
   public func removeUnused(since date: Date) throws -> Int {
     let (core, space) = try store("removeUnused")
-    return try core.removeUnused(in: space, since: Int64(date.timeIntervalSince1970 * 1000))
+    return try core.removeUnused(
+      in: space, since: SharedStore.milliseconds(of: date, "removeUnused"))
   }
 
   /// Removes the values that no process has read or written since a date, without blocking a thread of

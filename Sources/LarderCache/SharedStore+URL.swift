@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 public import LarderEngine
 
 #if canImport(FoundationEssentials)
@@ -36,12 +37,23 @@ extension SharedStore {
   /// Uses are recorded in shared memory, in steps of about 16 seconds. An entry that was used after the
   /// date is never removed.
   ///
+  /// - Parameter date: The date. The distant past removes nothing, and the distant future all that is not
+  ///   pinned.
   /// - Returns: The number of removed entries.
-  /// - Throws: ``/LarderEngine/StoreError``.
+  /// - Throws: ``/LarderEngine/StoreError``; ``/LarderEngine/StoreError/Code/invalidOption`` for a date that
+  ///   is not a number.
   /// - Complexity: O(*n*) in the entries of the store, in bounded transactions.
   @discardableResult
   public func removeUnused(since date: Date) throws -> Int {
     try openCore("removeUnused").removeUnused(
-      in: nil, since: Int64(date.timeIntervalSince1970 * 1000))
+      in: nil, since: try Self.milliseconds(of: date, "removeUnused"))
+  }
+
+  /// Returns a date in milliseconds since 1970.
+  static func milliseconds(of date: Date, _ operation: String) throws(StoreError) -> Int64 {
+    if let milliseconds = date.millisecondsSince1970 { return milliseconds }
+    throw StoreError(
+      .invalidOption, during: operation,
+      "The date is not a number (NaN). Nothing was removed. Pass a date that is one.")
   }
 }

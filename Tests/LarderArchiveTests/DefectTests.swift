@@ -174,6 +174,26 @@ private struct Visit: Storable, Equatable {
       users.latestAccessedTime(for: "fresh") == Date(timeIntervalSince1970: 1_700_007_200))
   }
 
+  @Test(.timeLimit(.minutes(15)), arguments: [Double.infinity, 1e300, -1, -.infinity, .nan])
+  func `An interval beyond all bounds, or that is not a number, ends no process`(
+    interval: Double
+  ) throws {
+    let clock = ManualClock()
+    clock.set(to: 1_700_000_000_000)
+    let ground = try StoreFixture(StoreOptions(clock: StoreClock { clock.now }))
+    let users = try CacheManager<User>(ground.store)
+    users.insert(User(name: "old", age: 1))
+    clock.advance(by: .seconds(7200))
+    users.removeAllInvalidateObject(invalidateTimeInterval: interval)
+    #expect(users.getAll().map(\.name) == (interval < 0 ? [] : ["old"]))
+    if interval.isNaN {
+      let error = #expect(throws: StoreError.self) {
+        try users.throwing.removeAll(unusedFor: interval)
+      }
+      #expect(error?.code == .invalidOption)
+    }
+  }
+
   @Test(.timeLimit(.minutes(15)))
   func `M22: a limit of four of six gives four`() throws {
     let ground = try StoreFixture()

@@ -29,6 +29,8 @@ public struct Expiration: Sendable, Hashable {
     case at(milliseconds: Int64)
     /// A lifetime in milliseconds after the last use. Zero or less is an error of the write.
     case afterAccess(milliseconds: Int64)
+    /// A time that is not a number: an error of the write.
+    case notANumber
   }
 
   private let kind: Kind
@@ -87,6 +89,9 @@ public struct Expiration: Sendable, Hashable {
     Expiration(kind: .at(milliseconds: max(milliseconds, 0)))
   }
 
+  /// The expiration at a time that is not a number, an error of each write.
+  package static let notANumber = Expiration(kind: .notANumber)
+
   /// Returns a duration in milliseconds, at least one if the duration is positive.
   private static func lifetime(_ duration: Duration) -> Int64 {
     duration > .zero ? max(duration.milliseconds, 1) : min(duration.milliseconds, 0)
@@ -98,7 +103,7 @@ public struct Expiration: Sendable, Hashable {
   package func deadline(now: Int64) throws(StoreError) -> Int64 {
     try validate()
     switch kind {
-    case .never: return EntryHeader.never
+    case .never, .notANumber: return EntryHeader.never
     case .after(let milliseconds, let jitter):
       let lifetime =
         jitter == 0 ? milliseconds : shortened(milliseconds, byAtMost: jitter)
@@ -130,6 +135,11 @@ public struct Expiration: Sendable, Hashable {
     case .after(let lifetime, let part): (milliseconds, jitter) = (lifetime, part)
     case .afterAccess(let lifetime): milliseconds = lifetime
     case .never, .at: return
+    case .notANumber:
+      throw StoreError(
+        .invalidOption, during: "set",
+        "Invalid expiration: the time is not a number (NaN), and nothing was stored. Pass a date, a "
+          + "lifetime, or .never.")
     }
     guard milliseconds > 0 else {
       throw StoreError(

@@ -345,9 +345,7 @@ final class RedisService: RemoteService {
   }
 
   static func milliseconds(_ time: Duration) -> Int {
-    max(
-      Int(time.components.seconds) * 1000
-        + Int(time.components.attoseconds / 1_000_000_000_000_000), 1)
+    Int(clamping: max(time.milliseconds, 1))
   }
 }
 
