@@ -69,6 +69,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   // Locks: a process has the ticket of a slot; its request is listed and not granted; it has
   // released a lock that is granted to no other request yet.
   case lockEntered, lockQueued, lockReleased
+  // Enough callers of a barrier were counted; it has opened, and none of them was granted yet.
+  case barrierCounted, barrierOpened
   // Combined writes: one is offered to the process that writes; a writer has claimed some; the owner of
   // a claimed one has found it unsettled.
   case writeOffered, offersClaimed, claimAwaited
@@ -95,7 +97,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
       .restoreRecorded, .logWritten, .logEnded, .logCommitted, .logSyncing, .logSynced,
       .logReplayed, .logFileCreated,
       .lockEntered, .lockQueued,
-      .lockReleased,
+      .lockReleased, .barrierCounted, .barrierOpened,
       .writeOffered, .offersClaimed, .claimAwaited:
       false
     }

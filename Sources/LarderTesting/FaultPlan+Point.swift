@@ -141,6 +141,10 @@ extension FaultPlan {
     public static let lockQueued = Point(.lockQueued)
     /// A lock is released, and granted to no other request yet.
     public static let lockReleased = Point(.lockReleased)
+    /// The process has counted enough callers of a barrier, and the barrier has not opened yet.
+    public static let barrierCounted = Point(.barrierCounted)
+    /// The barrier has opened, and none of its callers continues yet.
+    public static let barrierOpened = Point(.barrierOpened)
 
     // MARK: Combined writes
 

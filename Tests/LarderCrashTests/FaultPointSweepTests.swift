@@ -71,13 +71,13 @@ extension Crashes {
 
   static let processPoints: [FaultPoint] = [
     // Processes are killed there in `RedoLogPowerCutTests.swift` and `RedoLogStrictTests.swift`.
-    .logReplayed, .logSynced, .lockEntered, .lockQueued, .lockReleased, .writeOffered,
-    .offersClaimed, .claimAwaited,
+    .logReplayed, .logSynced, .lockEntered, .lockQueued, .lockReleased, .barrierCounted,
+    .barrierOpened, .writeOffered, .offersClaimed, .claimAwaited,
   ]
 
   @Test func `The sweep injects a fault at every fault point`() {
     // Those within the transactions of objects are `ObjectSweepTests.swift`'s, those that need
-    // several processes `LockStormTests.swift`'s and `IncrementStormTests.swift`'s.
+    // several processes `LockStormTests.swift`'s, `BarrierProcessTests.swift`'s and `IncrementStormTests.swift`'s.
     let missing = FaultPoint.allCases.filter {
       Self.passages[$0]?.isEmpty ?? true
         && !(Self.objectPoints + Self.processPoints).contains($0)

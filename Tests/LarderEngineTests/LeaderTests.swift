@@ -4,7 +4,9 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
+import Synchronization
 import Testing
 
 /// Leaders and barriers within one process.
@@ -59,6 +61,26 @@ import Testing
     }
   }
 
+  @Test func `Of two callers that stop waiting as they meet, both pass a barrier or none`() throws {
+    let seed = Seed.announce()
+    let barrier = store.barrier("a", parties: 2)
+    let rounds = 3000
+    let meeting = Meeting()
+    @Sendable func party(_ number: Int) -> [Bool] {
+      var random = seed.generator(stream: UInt64(number))
+      return (0..<rounds).map { round in
+        meeting.meet(round)
+        let timeout = Duration.microseconds(Int.random(in: 1...300, using: &random))
+        return code { try barrier.wait(timeout: number == 0 ? timeout : .milliseconds(5)) } == nil
+      }
+    }
+    let other = JoinableThread { party(1) }
+    let (first, second) = (party(0), other.join())
+    let split = (0..<rounds).count { first[$0] != second[$0] }
+    print("barriers: \(first.count { $0 }) of \(rounds) opened")
+    #expect(split == 0)
+  }
+
   @Test func `A caller that stops waiting at a barrier has not arrived`() async throws {
     let barrier = store.barrier("a", parties: 2)
     #expect(code { try barrier.wait(timeout: .milliseconds(1)) } == .lockTimeout)
@@ -67,5 +89,15 @@ import Testing
     let other = Task.detached { try await barrier.wait(timeout: .seconds(600)) }
     try await barrier.wait(timeout: .seconds(600))
     try await other.value
+  }
+
+  /// Where two threads meet at the beginning of each round.
+  private final class Meeting: Sendable {
+    private let arrived = Atomic<Int>(0)
+
+    func meet(_ round: Int) {
+      arrived.wrappingAdd(1, ordering: .acquiringAndReleasing)
+      while arrived.load(ordering: .acquiring) < 2 * (round + 1) { OSThread.yield() }
+    }
   }
 }

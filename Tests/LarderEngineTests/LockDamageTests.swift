@@ -61,7 +61,34 @@ import Testing
       }
       try use(store, 0..<40)
       try store.lock("held").withLock(timeout: .seconds(60)) { _ in }
+      try store.barrier("met", parties: 1).wait(timeout: .seconds(60))
       _ = try store.locks()
+    }
+  }
+
+  @Test func `Random bytes in the file of limiters are healed`() throws {
+    let seed = Seed.announce()
+    let store = try SharedStore(at: path)
+    let limit = RateLimit.slidingWindow(limit: 1000, per: .seconds(3600))
+    func use() throws {
+      for name in 0..<40 {
+        _ = try store.rateLimiter("n\(name)", limit).tryAcquire()
+        _ = try store.rateLimiter("n\(name)", .tokenBucket(rate: 1, burst: 1000)).tryAcquire()
+      }
+    }
+    try use()
+    let file = path + "/v1/rates"
+    let size = try TestFiles.size(file)
+    for trial in seed.trials(20) {
+      var random = trial.generator()
+      for _ in 0..<Int.random(in: 1...40, using: &random) {
+        let count = Int.random(in: 1...20_000, using: &random)
+        let offset = Int.random(in: 0..<(size - count), using: &random)
+        try TestFiles.overwrite(random.bytes(count), at: offset, in: file)
+      }
+      try use()
+      _ = try store.locks()
+      #expect(try store.rateLimiter("trial \(trial.value)", limit).tryAcquire())
     }
   }
 
@@ -137,7 +164,7 @@ import Testing
     }
     let before = try TestFiles.contents(of: file)
     var bytes = before
-    bytes[8] = 2
+    bytes[8] = 3
     let checksum = XXH64.hash(Array(bytes[..<40]))
     for index in 0..<8 { bytes[40 + index] = UInt8(truncatingIfNeeded: checksum >> (8 * index)) }
     try TestFiles.write(bytes, to: file)

@@ -140,6 +140,65 @@ import Testing
     #expect(try limiter.tryAcquire())
   }
 
+  /// Requests a permission of each of many names, which have no room for more then.
+  private func fill(_ limit: RateLimit) throws {
+    for number in 0..<9000 {
+      _ = try store.rateLimiter("client \(number)", limit).tryAcquire()
+    }
+  }
+
+  @Test func `Any number of names of limiters leaves locks alone, and exceeds no rate`() throws {
+    let limit = RateLimit.slidingWindow(limit: 500, per: .seconds(3600))
+    for number in 0..<1100 {
+      #expect(try store.rateLimiter("client \(number)", limit).tryAcquire(), "client \(number)")
+    }
+    try fill(limit)
+    try store.lock("a").withLock(timeout: .zero) { _ in }
+    try store.semaphore("a", permits: 1).withPermit(timeout: .zero) {}
+    try store.barrier("a", parties: 1).wait(timeout: .zero)
+    // Another rate has its own room, whatever its form.
+    let few = RateLimit.slidingWindow(limit: 3, per: .seconds(3600))
+    for number in 0..<200 {
+      #expect(try permitted(store.rateLimiter("other \(number)", few)) <= 3)
+    }
+    #expect(try permitted(store.rateLimiter("a", .tokenBucket(rate: 0.001, burst: 4))) == 4)
+    #expect(try store.locks() == [])
+    // When the names are at rest there is room for new ones.
+    clock.advance(by: .seconds(7200))
+    for number in 0..<200 {
+      #expect(try permitted(store.rateLimiter("new \(number)", few)) == 3)
+    }
+  }
+
+  @Test func `A name that gets room of its own keeps the calls that were counted before`() throws {
+    let limit = RateLimit.slidingWindow(limit: 10, per: .seconds(3600))
+    try fill(limit)
+    clock.advance(by: .seconds(1800))
+    // These have no room, and share.
+    let names = (0..<300).map { store.rateLimiter("late \($0)", limit) }
+    var counts = try names.map { limiter in try (0..<2).count { _ in try limiter.tryAcquire() } }
+    #expect(counts.contains { $0 < 2 })
+    clock.advance(by: .seconds(1800 + 240))
+    for (index, limiter) in names.enumerated() { counts[index] += try permitted(limiter) }
+    #expect(counts.allSatisfy { $0 <= 10 }, "\(counts.max() ?? 0)")
+    #expect(counts.contains { $0 > 0 })
+  }
+
+  @Test func `The room of limiters is in a file of its own, also in the list`() async throws {
+    let limiter = store.rateLimiter("a", .tokenBucket(rate: 0.001, burst: 1))
+    #expect(try limiter.tryAcquire())
+    let waiter = Task.detached { try await limiter.acquire(timeout: .seconds(600)) }
+    try await awaitEventually("it waits") { try store.locks().first?.waiters.count == 1 }
+    let lock = store.lock("b")
+    try await lock.withLock { _ async throws in
+      #expect(try store.locks().map(\.name) == ["b", "a"])
+    }
+    waiter.cancel()
+    await #expect(throws: CancellationError.self) { try await waiter.value }
+    let names = TestFiles.names(in: directory.appending("store/v1"))
+    #expect(names.contains("rates") && names.contains("locks"))
+  }
+
   @Test func `The state of a limiter survives the store`() throws {
     let limit = RateLimit.tokenBucket(rate: 0.001, burst: 3)
     #expect(try permitted(store.rateLimiter("a", limit)) == 3)

@@ -14,7 +14,11 @@ extension Processes {
   func `With a clock before 1970 locks and writes work`() throws {
     let directory = try TemporaryDirectory()
     let shim = try PreloadShim("wall_clock", in: directory.path)
-    let environment = shim.environment.merging(["WALL_CLOCK": "-1000000"]) { $1 }
+    let offset = directory.appending("offset")
+    var bytes = [UInt8](repeating: 0, count: 8)
+    bytes.store(Int64(-80 * 365 * 86_400) * 1_000_000_000, at: 0)
+    try TestFiles.write(bytes, to: offset)
+    let environment = shim.environment.merging(["WALL_CLOCK": offset]) { $1 }
     let path = directory.appending("store")
     let peers = try (0..<2).map { _ in try TestExecutable.peer.start(environment: environment) }
     for peer in peers {

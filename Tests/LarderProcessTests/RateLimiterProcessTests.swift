@@ -4,6 +4,8 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -20,6 +22,82 @@ extension Processes {
     let next = try ground.peer()
     #expect(try next.ask("rate a 6 10") == "permitted 1")
     try next.dismiss()
+  }
+
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"), .timeLimit(.minutes(15)))
+  func `A jump of the wall clock neither permits calls twice nor blocks them`() throws {
+    let ground = try StoreFixture()
+    let shim = try PreloadShim("wall_clock", in: ground.directory.path)
+    let offset = ground.directory.appending("offset")
+    func jump(hours: Int64) throws {
+      var bytes = [UInt8](repeating: 0, count: 8)
+      bytes.store(hours * 3_600_000_000_000, at: 0)
+      try TestFiles.overwrite(bytes, at: 0, in: offset)
+    }
+    try TestFiles.write([UInt8](repeating: 0, count: 8), to: offset)
+    let environment = shim.environment.merging(["WALL_CLOCK": offset]) { $1 }
+    let peers = try (0..<2).map { _ in try ground.peer(environment: environment) }
+    #expect(try peers[0].ask("window a 50 40") == "permitted 40")
+    #expect(try peers[0].ask("rate b 1 6") == "permitted 1")
+    for (index, hours) in [Int64(2), -2, 480, -480].enumerated() {
+      try jump(hours: hours)
+      #expect(try peers[index % 2].ask("window a 50 40") == "permitted 0")
+      #expect(try peers[index % 2].ask("rate b 1 6") == "permitted 1")
+    }
+    #expect(try peers[0].ask("rate b 3 6") == "permitted 1")
+    for peer in peers { try peer.dismiss() }
+  }
+
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"), .timeLimit(.minutes(15)))
+  func `A jump of the wall clock ends no claim of a deque`() throws {
+    let ground = try StoreFixture()
+    let shim = try PreloadShim("wall_clock", in: ground.directory.path)
+    let offset = ground.directory.appending("offset")
+    try TestFiles.write([UInt8](repeating: 0, count: 8), to: offset)
+    let environment = shim.environment.merging(["WALL_CLOCK": offset]) { $1 }
+    let peers = try (0..<2).map { _ in try ground.peer(environment: environment) }
+    try peers[0].order("push q 1")
+    let claimed = try peers[0].ask("claimfirst q 3600000")
+    #expect(claimed.hasPrefix("claimed "), "\(claimed)")
+    for hours: Int64 in [48, -48] {
+      var bytes = [UInt8](repeating: 0, count: 8)
+      bytes.store(hours * 3_600_000_000_000, at: 0)
+      try TestFiles.overwrite(bytes, at: 0, in: offset)
+      #expect(try peers[1].ask("pop q") == "none")
+    }
+    for peer in peers { try peer.dismiss() }
+  }
+
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"), .timeLimit(.minutes(15)))
+  func `The state of a limiter survives a restart of the machine`() throws {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    #expect(try peer.ask("window a 30 40") == "permitted 30")
+    #expect(try peer.ask("rate b 4 6") == "permitted 4")
+    try peer.dismiss()
+    ground.store.close()
+    let boot = try SystemBoot()
+    let next = try ground.peer(environment: boot.environment)
+    #expect(try next.ask("window a 30 40") == "permitted 10")
+    #expect(try next.ask("rate b 4 6") == "permitted 2")
+    try next.dismiss()
+  }
+
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  func `Processes killed while they add names of limiters take no room of locks`() throws {
+    let ground = try StoreFixture()
+    var random = Seed.announce().generator()
+    for round in 0..<12 {
+      // While it changes a slot, it also has the ticket of the allocation.
+      let occurrence = Int.random(in: 1...3000, using: &random)
+      let peer = try ground.peer(environment: ["LARDER_FAULTS": "lockEntered:kill@\(occurrence)"])
+      try peer.send("names \(round)- 5000")
+      _ = try peer.wait()
+      try ground.store.lock("reindex").withLock(timeout: .seconds(120)) { _ in }
+      let limit = RateLimit.slidingWindow(limit: 100, per: .seconds(3600))
+      #expect(try ground.store.rateLimiter("round \(round)", limit).tryAcquire())
+    }
+    #expect(try ground.store.locks() == [])
   }
 
   @Test(.timeLimit(.minutes(15)))

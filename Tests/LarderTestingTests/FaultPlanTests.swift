@@ -29,7 +29,8 @@ import Glibc
     .logWritten, .logEnded, .logCommitted, .logSyncing, .logSynced, .logReplayed,
     .logFileCreated,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
-    .lockEntered, .lockQueued, .lockReleased, .writeOffered, .offersClaimed, .claimAwaited,
+    .lockEntered, .lockQueued, .lockReleased, .barrierCounted, .barrierOpened, .writeOffered,
+    .offersClaimed, .claimAwaited,
   ]
 
   @Test func `The documented fault points are the engine's`() {

@@ -180,7 +180,7 @@ struct QueueStatusCommand: ParsableCommand {
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
       let (state, failed) = try deque.states()
       let claims = try deque.claimStatus(in: state)
-      let delayed = state.delayedCount(at: Timestamp.now.milliseconds)
+      let delayed = try deque.delayedCount(in: state)
       guard arguments.json else {
         let later = delayed > 0 ? " (\(delayed) to be tried again later)" : ""
         Console.line(

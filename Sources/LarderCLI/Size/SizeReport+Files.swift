@@ -42,6 +42,10 @@ extension SizeReport {
       }
     case "locks":
       Kind(code: "locks", title: "locks of callers") { _ in "None is needed: its size is fixed." }
+    case "rates":
+      Kind(code: "rates", title: "limiters of callers") { _ in
+        "None is needed: its size is fixed."
+      }
     case "lock.mdb":
       Kind(code: "readerTable", title: "reader slots") { _ in "None is needed: its size is fixed." }
     case _ where name.hasPrefix("damaged-g-"):

@@ -14,8 +14,9 @@ extension SharedDeque {
   /// }
   /// ```
   ///
-  /// - Parameter lease: The time after which the element is given to another caller, by the store's
-  ///   clock. Choose one that the work never needs; ``Claim/extend(lease:)`` makes it longer.
+  /// - Parameter lease: The time after which the element is given to another caller. A change of the
+  ///   machine's clock does not change it. Choose one that the work never needs;
+  ///   ``Claim/extend(lease:)`` makes it longer.
   /// - Returns: The claim, or `nil` if no element is due.
   /// - Throws: ``/LarderEngine/StoreError``, with ``/LarderEngine/StoreError/Code/invalidOption`` for a
   ///   lease that is not positive; with ``/LarderEngine/StoreError/Code/unreadableEntry`` for an element

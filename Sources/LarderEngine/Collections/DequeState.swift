@@ -20,10 +20,10 @@ internal import LarderSystem
 //     36  returned      u32   their count
 //     40  claims        each 40 bytes: place i64, number u64, owner u64, deadline i64, attempt u32,
 //                       zero u32. The owner is the id of a process in the file `locks`; the deadline is
-//                       in milliseconds since 1970.
+//                       a time of that file (`LockFile+Time.swift`) in milliseconds.
 //         returned      each 24 bytes, in the order of the places: place i64, due i64, attempts u32,
-//                       zero u32. Elements whose claims ended without success; `due` is the time in
-//                       milliseconds since 1970 before which they are not claimed.
+//                       zero u32. Elements whose claims ended without success; `due` is the time before
+//                       which they are not claimed.
 //
 // An element is in the range, in a claim, or returned. While places before the range are in use, one that
 // is pushed before all others is returned from the start. An entry that is missing, because it was damaged
@@ -83,11 +83,13 @@ package struct DequeState: Sendable, Equatable {
   /// Returns the number of those that can only be claimed later.
   package func delayedCount(at now: Int64) -> Int { returned.count { $0.due > now } }
 
-  /// The time in milliseconds since 1970 at which the first claim ends or the first returned element
-  /// is due.
+  /// The time at which the first claim ends or the first returned element is due.
   package var nextTime: Int64 {
     min(claims.lazy.map(\.deadline).min() ?? .max, returned.lazy.map(\.due).min() ?? .max)
   }
+
+  /// Whether there are times to compare.
+  var hasTimes: Bool { !claims.isEmpty || !returned.isEmpty }
 
   /// Whether an element can be claimed at a time.
   package func isReady(at now: Int64) -> Bool {

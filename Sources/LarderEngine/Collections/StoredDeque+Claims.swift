@@ -31,7 +31,7 @@ extension StoredDeque {
     let space = try space.get()
     return { [self] state, transaction in
       try endClaims(of: deadOwners, &state, &transaction)
-      let now = transaction.now
+      let now = time(of: state, in: transaction, isClaiming: true)
       var taken = Taken<Claimed>()
       while taken.result == nil, let next = state.takeFirst(now: now) {
         switch try transaction.element(at: next.place, in: space) {
@@ -51,7 +51,7 @@ extension StoredDeque {
   func endClaims(
     of deadOwners: Set<UInt64>, _ state: inout DequeState, _ transaction: inout StoreTransaction
   ) throws {
-    let now = transaction.now
+    let now = time(of: state, in: transaction)
     for claim in state.endClaims(where: { $0.deadline <= now || deadOwners.contains($0.owner) }) {
       try giveBack(claim, due: .min, limit: maximumAttempts, &state, &transaction)
     }
@@ -135,7 +135,8 @@ extension StoredDeque {
       guard var ended = state.endClaim(claim) else { return false }
       // A failed element that cannot be used is not claimed again at once.
       let pause = release == .hopeless && isFailed ? Duration.seconds(60) : delay
-      let due = EntryHeader.deadline(of: max(pause.milliseconds, 0), from: transaction.now)
+      let now = time(of: state, in: transaction, isClaiming: true)
+      let due = EntryHeader.deadline(of: max(pause.milliseconds, 0), from: now)
       if release == .unused { ended.attempt -= 1 }
       let limit = release == .hopeless ? 0 : release == .unused ? .max : maximumAttempts
       try giveBack(ended, due: due, limit: limit, &state, &transaction)
@@ -155,8 +156,9 @@ extension StoredDeque {
   }
 
   private func extending(_ claim: DequeState.Claim, _ lease: Duration) -> Step<Bool> {
-    { state, transaction in
-      state.extendClaim(claim, to: Self.deadline(of: lease, from: transaction.now))
+    { [self] state, transaction in
+      let now = time(of: state, in: transaction, isClaiming: true)
+      return state.extendClaim(claim, to: Self.deadline(of: lease, from: now))
     }
   }
 
@@ -170,7 +172,7 @@ extension StoredDeque {
   // MARK: Owners
 
   private func owner() throws -> UInt64 {
-    let file = try store.openCore("claim").locks.file()
+    let file = try store.openCore("claim").lockFiles.locks.file()
     file.restoreOwner()
     return file.owner
   }
@@ -191,7 +193,7 @@ extension StoredDeque {
   /// Returns the processes of claims that have ended.
   func deadOwners(in state: DequeState) throws -> Set<UInt64> {
     if state.claims.isEmpty { return [] }
-    let locks = try store.openCore("claim").locks
+    let locks = try store.openCore("claim").lockFiles.locks
     let file = try locks.file()
     return Set(state.claims.map(\.owner)).filter {
       !file.isAlive($0) && !locks.formerOwners.contains($0)
@@ -199,16 +201,43 @@ extension StoredDeque {
   }
 
   /// Returns the claims with their processes; `nil` for one that has ended.
+  /// The deadlines are those of the store's clock, as it is now.
   package func claimStatus(
     in state: DequeState
   ) throws -> [(process: LockProcess?, deadline: Int64, attempt: Int)] {
     let claims = state.claims
-    let file = claims.isEmpty ? nil : try store.openCore("claim").locks.file()
+    guard !claims.isEmpty else { return [] }
+    let core = try store.openCore("claim")
+    let file = try core.lockFiles.locks.file()
+    let (now, time) = (core.now, file.milliseconds)
     return claims.map { claim in
-      let isAlive = file?.isAlive(claim.owner) == true
-      let process = isAlive ? file?.process(number: LockFile.ownerNumber(claim.owner)) : nil
-      return (process, claim.deadline, claim.attempt)
+      let isAlive = file.isAlive(claim.owner)
+      let process = isAlive ? file.process(number: LockFile.ownerNumber(claim.owner)) : nil
+      return (process, now &+ (claim.deadline &- time), claim.attempt)
     }
+  }
+
+  /// Returns the number of elements in a state that can only be claimed later.
+  package func delayedCount(in state: DequeState) throws -> Int {
+    state.delayedCount(at: time(of: state, now: try store.openCore("claim").now))
+  }
+
+  // MARK: Time
+
+  /// Returns the time with which leases and delays are compared: that of `LockFile+Time.swift`, so that a
+  /// change of the machine's clock neither ends nor prolongs them.
+  ///
+  /// - Parameter isClaiming: Whether a time is stored. Without claims and released elements there is none
+  ///   to compare, and the file of locks need not exist.
+  private func time(of state: DequeState, now: Int64, isClaiming: Bool = false) -> Int64 {
+    guard isClaiming || state.hasTimes else { return now }
+    return (try? store.core.lockFiles.locks.file())?.milliseconds ?? now
+  }
+
+  func time(
+    of state: DequeState, in transaction: borrowing StoreTransaction, isClaiming: Bool = false
+  ) -> Int64 {
+    time(of: state, now: transaction.now, isClaiming: isClaiming)
   }
 
   // MARK: Waiting
@@ -227,12 +256,19 @@ extension StoredDeque {
     let mark = try core.observationMark()
     let generation = try core.generation()
     let (state, commitVersion) = try state()
-    if state.isReady(at: core.now) { return true }
+    let time = time(of: state, now: core.now)
+    if state.isReady(at: time) { return true }
+    let left = max(state.nextTime &- time, 0)
+    // With a clock of the program, the time comes when that says so.
+    let isSystem = core.options.clock.isSystem
+    let due = isSystem ? Clocks.deadline(after: .milliseconds(min(left, 1 << 40))) : .max
     var wait = core.monitors.begin(MonitoredWait(.element, name: name))
     await core.change(
       of: [StampSlot(hash: space.hash(of: Self.stateKey, in: generation))],
       after: core.observed(generation, commitVersion: commitVersion, mark: mark),
-      ObserverConditions(until: end, deadline: state.nextTime, core) {
+      ObserverConditions(
+        until: min(end, due), deadline: isSystem ? .max : state.nextTime, core
+      ) {
         [self, hasDeadOwner = StickyCheck()] in
         // An error is that of the claim which follows.
         store.hasClosed

@@ -54,9 +54,10 @@ extension LockFile {
     } else if call.key.kind.isPaced {
       cause = "The rate permits no more calls now. Use a longer timeout, or a higher rate."
     } else if call.key.kind == .barrier, let slot {
+      let arrived = (list(slot) ?? []).count { state($0).state == .waiting }
       cause =
-        "\(list(slot)?.count ?? 0) of \(call.parameters.0) callers have arrived. Start the others, or "
-        + "use a longer timeout."
+        "\(arrived) of \(call.parameters.0) callers have arrived. Start the others, or use a longer "
+        + "timeout."
     } else {
       cause = "No process holds it now. Use a longer timeout."
     }
@@ -82,6 +83,7 @@ extension LockFile {
 
   /// Returns the living process of the first request that holds something in a slot. Needs no ticket.
   func holder(of slot: Int) -> LockProcess? {
+    if kind(of: slot)?.isMomentary == true { return nil }
     for request in list(slot) ?? [] {
       let state = state(request).state
       guard state == .held || state == .granted, isAlive(owner(of: request)) else { continue }

@@ -20,6 +20,7 @@ extension LockFile {
   func settle(_ slot: Int, for own: Int? = nil) {
     if removeOnly(slot) { return }
     let kind = kind(of: slot)
+    if let kind, kind.isMomentary { return settleMomentary(kind, in: slot, for: own) }
     var previous: Int?
     var waiting: [Int] = []
     var (holders, hasExclusive) = (0, false)
@@ -28,7 +29,6 @@ extension LockFile {
       switch state {
       case .waiting: waiting.append(request)
       case .granted, .held:
-        guard kind?.isMomentary != true else { fallthrough }
         holders += 1
         if mode(request) == .exclusive { hasExclusive = true }
       case .idle, .released, .abandoned, nil:
@@ -39,7 +39,6 @@ extension LockFile {
       previous = request
     }
     guard !waiting.isEmpty, let kind else { return }
-    if kind.isMomentary { return dismiss(waiting, of: kind, in: slot, for: own) }
     for request in waiting {
       if words.load(Layout.request(request) + Layout.requestGranted) == .max { continue }
       let isExclusive = mode(request) != .shared
@@ -70,34 +69,6 @@ extension LockFile {
     words.store32(0, at: first)
     free(request)
     return true
-  }
-
-  /// Grants the requests of a limiter that the rate permits, or those of a barrier once enough callers
-  /// have arrived. They leave the list: nothing is held.
-  private func dismiss(_ waiting: [Int], of kind: LockKind, in slot: Int, for own: Int?) {
-    if kind.isPaced {
-      // A process that was killed while it waited takes no permission.
-      for request in waiting where isAlive(owner(of: request)) {
-        guard take(kind, slot) else { return }
-        dismiss(request, in: slot, for: own)
-      }
-      return
-    }
-    let parties = Int(clamping: parameter(slot, 0))
-    guard parties > 0, waiting.count >= parties else { return }
-    // A process that was killed while it waited has not arrived.
-    let arrived = waiting.filter { isAlive(owner(of: $0)) }
-    guard arrived.count >= parties else { return }
-    for request in arrived.prefix(parties) { dismiss(request, in: slot, for: own) }
-  }
-
-  private func dismiss(_ request: Int, in slot: Int, for own: Int?) {
-    let members = members(slot)
-    guard let index = members.firstIndex(of: request) else { return }
-    unlink(request, after: index > 0 ? members[index - 1] : nil, in: slot)
-    // Its process frees it, or the search for a free request once the process has ended.
-    words.store32(.max, at: Layout.request(request) + Layout.requestSlot)
-    if !grant(request, in: slot, for: own) { free(request) }
   }
 
   /// Grants a request that waits, with the next token, and wakes its caller.

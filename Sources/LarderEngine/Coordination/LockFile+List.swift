@@ -232,7 +232,7 @@ extension LockFile {
       alive[former] = lives
       let slot = Int(words.load32(Layout.request(request) + Layout.requestSlot))
       if lives { continue }
-      if slot < Layout.slotCount {
+      if slot < table.slotCount {
         guard tryEnter(slot) else { continue }
         reap(slot)
         leave(slot)
@@ -257,6 +257,7 @@ extension LockFile {
     var previous: Int?
     var known: [UInt64: Bool] = [owner: true]
     let now = Clocks.monotonicNanoseconds()
+    let isMomentary = kind(of: slot)?.isMomentary ?? false
     for request in members(slot) {
       let owner = owner(of: request)
       let lives = known[owner] ?? isAlive(owner)
@@ -268,8 +269,9 @@ extension LockFile {
       }
       previous = request
       let granted = words.load(Layout.request(request) + Layout.requestGranted)
-      // The caller's own process runs: the thread that confirms may be this one.
-      if owner != self.owner, state(request).state == .granted, now > granted,
+      // The caller's own process runs: the thread that confirms may be this one. A grant that counts
+      // already is not taken back.
+      if !isMomentary, owner != self.owner, state(request).state == .granted, now > granted,
         now - granted > Self.confirmNanoseconds,
         exchange(request, id(request), .granted, .waiting)
       {

@@ -4,18 +4,49 @@
 
 internal import LarderSystem
 
-/// The lock slots of names. A name has one slot; a slot is used again for another name only if all
-/// slots are in use, and this one by no process.
+// THE SLOTS OF NAMES
+//
+// A name has one slot; a slot is used again for another name only if all slots within its reach are in
+// use, and this one by no process. If there is no such slot, a lock is refused. A limiter shares a slot
+// then: the slot's name is the rate and a number that the hash of the limiter's name gives. The calls of
+// all names that share it count together, so none is ever permitted more than its rate.
+//
+// A limiter gets a slot of its own, later, only while no caller waits in the shared one, under the
+// ticket of that, and with its state: calls that were counted there count for the name still. A caller
+// that found the shared slot searches again when it has its ticket.
+
+/// The slots in which the slot of a name is, in the order of the search.
+private struct LockPlaces {
+  private let first: Int
+  private let count: Int
+  private let start: Int
+  let reach: Int
+
+  init(of key: LockKey, in table: LockTable) {
+    (first, count) = key.isShared ? (table.named, table.shared) : (0, table.named)
+    start = Int(key.hash % UInt64(count))
+    reach = key.isShared ? count : table.reach
+  }
+
+  subscript(step: Int) -> Int {
+    let place = start + step
+    return first + (place < count ? place : place - count)
+  }
+}
+
 extension LockFile {
   /// Returns the slot of a name.
   func find(_ key: LockKey) -> Int? {
-    let start = Int(key.hash % UInt64(Layout.slotCount))
+    let places = LockPlaces(of: key, in: table)
     // Damage can free a slot in the middle, so a free slot does not end the search.
-    for step in 0..<Layout.slotCount {
-      let slot = (start + step) & (Layout.slotCount - 1)
-      if matches(slot, key) { return slot }
-    }
+    for step in 0..<places.reach where matches(places[step], key) { return places[step] }
     return nil
+  }
+
+  /// Returns whether a slot is that of a call, which has its ticket.
+  func serves(_ slot: Int, _ call: LockCall) -> Bool {
+    if slot < table.named { return matches(slot, call.key) }
+    return matches(slot, call.key.shared(call.parameters)) && find(call.key) == nil
   }
 
   /// Returns whether a slot belongs to a name: all bytes are compared.
@@ -51,7 +82,8 @@ extension LockFile {
   ///
   /// - Returns: `nil` if another process creates a slot and the caller must not wait, or the deadline
   ///   passed.
-  /// - Throws: ``StoreError/Code/tooManyLocks`` if each slot has another name and is in use.
+  /// - Throws: ``StoreError/Code/tooManyLocks`` if each slot has another name and is in use; for a
+  ///   limiter, another rate.
   func slot(of call: LockCall, mayWait: Bool) throws -> Int? {
     if let slot = find(call.key) { return slot }
     let ticket = words.ticket(at: Layout.allocation)
@@ -68,28 +100,57 @@ extension LockFile {
       ticket.release(as: ownNumber)
     }
     if let slot = find(call.key) { return slot }
-    if let slot = try create(call, replacing: false, mayWait) { return slot }
-    if let slot = try create(call, replacing: true, mayWait) { return slot }
+    let slot = table.shared > 0 ? try sharingSlot(of: call, mayWait) : try create(call, mayWait)
     // Without waiting, a slot whose ticket is damaged cannot be used.
+    if let slot { return slot }
     if !mayWait { return nil }
     throw StoreError(
       .tooManyLocks, during: "lock", path: path,
-      "\(Layout.slotCount) names of locks of this store are in use. Use fewer names, or another store."
+      table.shared > 0
+        ? "The limiters of this store have too many different rates. Use fewer, or another store."
+        : "\(table.named) names of locks of this store are in use. Use fewer names, or another store."
     )
   }
 
-  /// Gives a name a slot.
-  ///
-  /// - Parameter isReplacing: Whether slots are used that are damaged, or whose name no process uses.
+  /// Gives the name of a limiter a slot: its own, or the one that it shares. The caller has the ticket
+  /// of the allocation.
+  private func sharingSlot(of call: LockCall, _ mayWait: Bool) throws -> Int? {
+    let key = call.key.shared(call.parameters)
+    guard let shared = find(key) else {
+      return try create(call, mayWait) ?? create(call, as: key, mayWait)
+    }
+    guard enterSoon(shared) else { return shared }
+    defer { leave(shared) }
+    guard words.load32(Layout.slot(shared) + Layout.slotFirst) == 0 else { return shared }
+    return try create(call, withStateOf: shared, mayWait) ?? shared
+  }
+
+  /// Gives a name a slot: a free one, or else one that is damaged, or whose name no process uses.
   private func create(
-    _ call: LockCall, replacing isReplacing: Bool, _ mayWait: Bool
+    _ call: LockCall, as key: LockKey? = nil, withStateOf shared: Int? = nil, _ mayWait: Bool
   ) throws -> Int? {
-    let start = Int(call.key.hash % UInt64(Layout.slotCount))
-    for step in 0..<Layout.slotCount {
-      let slot = (start + step) & (Layout.slotCount - 1)
+    let key = key ?? call.key
+    for isReplacing in [false, true] {
+      guard let slot = try enterNew(for: key, call, replacing: isReplacing, mayWait) else {
+        continue
+      }
+      defer { leave(slot) }
+      write(key, to: slot, call, withStateOf: shared)
+      return slot
+    }
+    return nil
+  }
+
+  /// Acquires the ticket of a slot that can be given to a name.
+  private func enterNew(
+    for key: LockKey, _ call: LockCall, replacing isReplacing: Bool, _ mayWait: Bool
+  ) throws -> Int? {
+    let places = LockPlaces(of: key, in: table)
+    for step in 0..<places.reach {
+      let slot = places[step]
       let isUnused = words.load(Layout.slot(slot)) == 0
-      let isFree = isUnused || isReplacing && key(of: slot) == nil
-      guard isFree || isReplacing else { continue }
+      let isFree = isUnused || isReplacing && self.key(of: slot) == nil
+      guard isFree || isReplacing && isAtRest(slot) else { continue }
       if !tryEnter(slot) {
         // A damaged slot has a damaged ticket, which is free after a nap.
         let nap = Clocks.monotonicNanoseconds() + Self.checkNanoseconds
@@ -97,22 +158,18 @@ extension LockFile {
           continue
         }
       }
-      defer { leave(slot) }
-      if !isFree {
-        reap(slot)
-        guard words.load32(Layout.slot(slot) + Layout.slotFirst) == 0, isAtRest(slot) else {
-          continue
-        }
-      }
-      write(call, to: slot)
-      return slot
+      if isFree { return slot }
+      reap(slot)
+      if words.load32(Layout.slot(slot) + Layout.slotFirst) == 0, isAtRest(slot) { return slot }
+      leave(slot)
     }
     return nil
   }
 
-  private func write(_ call: LockCall, to slot: Int) {
+  private func write(
+    _ key: LockKey, to slot: Int, _ call: LockCall, withStateOf shared: Int?
+  ) {
     let offset = Layout.slot(slot)
-    let key = call.key
     // Tokens of the former name stay below later ones, in case it gets a slot again.
     let former = token(at: offset + Layout.slotToken) ?? 0
     if former > token(at: Layout.tokenFloor) ?? 0 { storeToken(former, at: Layout.tokenFloor) }
@@ -132,7 +189,8 @@ extension LockFile {
     let commitVersion = (try? call.store.core.generation().table.writerVersion) ?? 0
     storeToken(lowestToken(commitVersion), at: offset + Layout.slotToken)
     for index in 0..<(2 + Layout.slotWordCount) {
-      words.store(0, at: offset + Layout.slotParameters + 8 * index)
+      let word = Layout.slotParameters + 8 * index
+      words.store(shared.map { words.load(Layout.slot($0) + word) } ?? 0, at: offset + word)
     }
     words.store(key.hash, at: offset)
   }

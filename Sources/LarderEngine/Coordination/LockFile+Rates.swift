@@ -7,7 +7,7 @@ internal import LarderSystem
 // RATES
 //
 // The state of a rate limiter is in its lock slot, and every process that has the ticket can compute
-// the next permission. Times are those of the store's clock, in milliseconds.
+// the next permission. Times are those of `LockFile+Time.swift`, in milliseconds.
 //
 // TOKEN BUCKET     parameters: nanoseconds per token, burst. Word 0: the time, in nanoseconds, at which
 //                  the bucket is full again. A token moves it on by one interval; it is never later
@@ -17,8 +17,8 @@ internal import LarderSystem
 //                  the calls of the current part and the 16 before it are below the limit: those cover
 //                  every window that ends now, so no window ever has more than the limit.
 //
-// A time in the future, after the clock was set back or in a damaged word, is corrected: a bucket is
-// empty at most, and a part that has not begun counts as no call.
+// A time in the future, after a clock was set back while the machine was off or in a damaged word, is
+// corrected: a bucket is empty at most, and a part that has not begun counts as no call.
 
 extension LockFile {
   private static let parts: UInt64 = 16
@@ -26,16 +26,18 @@ extension LockFile {
 
   private static let partMask: UInt64 = 1 << 40 - 1
 
-  private var now: UInt64 { UInt64(clamping: clock.now()) }
-  /// The time in nanoseconds: the system's clock has finer steps than milliseconds.
-  private var nowNanoseconds: UInt64 {
-    clock.isSystem ? Clocks.wallNanoseconds() : now &* 1_000_000
+  private var now: UInt64 { nowNanoseconds / 1_000_000 }
+
+  /// A permission that was taken: the word that counts it, and what it was before.
+  struct Permission {
+    fileprivate let offset: Int
+    fileprivate let before: UInt64
   }
 
   /// Takes one permission of a limiter if its rate permits. The caller has the ticket.
-  func take(_ kind: LockKind, _ slot: Int) -> Bool {
+  func take(_ kind: LockKind, _ slot: Int) -> Permission? {
     let (first, second) = (parameter(slot, 0), parameter(slot, 1))
-    guard first > 0, second > 0 else { return false }
+    guard first > 0, second > 0 else { return nil }
     let offset = Layout.slot(slot) + Layout.slotWords
     if kind == .tokenBucket {
       let now = nowNanoseconds
@@ -44,24 +46,30 @@ extension LockFile {
       let full = min(max(found, now), now &+ span)
       guard full &+ first <= now &+ span else {
         if full < found { words.store(full, at: offset) }
-        return false
+        return nil
       }
       words.store(full &+ first, at: offset)
-      return true
+      return Permission(offset: offset, before: full)
     }
-    guard calls(slot) < second else { return false }
-    count(1, slot, at: now)
-    return true
+    guard calls(slot) < second else { return nil }
+    return count(1, slot, at: now)
+  }
+
+  /// Gives back the permission that was taken last. The caller has had the ticket since.
+  func giveBack(_ permission: Permission) {
+    words.store(permission.before, at: permission.offset)
   }
 
   /// Adds calls to the part of a sliding window that contains a time.
-  private func count(_ calls: UInt64, _ slot: Int, at time: UInt64) {
+  @discardableResult
+  private func count(_ calls: UInt64, _ slot: Int, at time: UInt64) -> Permission {
     let part = time / max(parameter(slot, 0), 1)
     let word = Layout.slot(slot) + Layout.slotWords + Int(part % (Self.parts + 1)) * 8
     let found = words.load(word)
     let isOfPart = found >> 24 == part & Self.partMask
     let sum = min((isOfPart ? found & Self.mostCalls : 0) + calls, Self.mostCalls)
     words.store((part & Self.partMask) << 24 | sum, at: word)
+    return Permission(offset: word, before: found)
   }
 
   /// Gives a sliding window another length of its parts. The calls of a part count as calls in the middle

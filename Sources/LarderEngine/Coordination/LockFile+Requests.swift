@@ -29,6 +29,7 @@ struct PendingLock: Sendable {
   let slot: Int
   let request: Int
   let id: UInt64
+  let isOfBarrier: Bool
 }
 
 /// A request of this process that was granted and confirmed.
@@ -80,7 +81,7 @@ extension LockFile {
       }
       defer { leave(slot) }
       // The slot may have got another name before this process had its ticket.
-      guard matches(slot, call.key) else { continue }
+      guard serves(slot, call) else { continue }
       let members = members(slot)
       try check(call, slot, members)
       isListed = true
@@ -130,7 +131,7 @@ extension LockFile {
         changeWindow(slot, to: call.parameters.0)
       }
     } else if (1...UInt64(Layout.requestCount)).contains(found.0),
-      members.contains(where: { isAlive(owner(of: $0)) })
+      members.contains(where: { isInUse($0, call.key.kind) })
     {
       throw StoreError(
         .invalidOption, during: "lock", path: path,
@@ -140,6 +141,12 @@ extension LockFile {
     let offset = Layout.slot(slot) + Layout.slotParameters
     words.store(call.parameters.0, at: offset)
     words.store(call.parameters.1, at: offset + 8)
+  }
+
+  /// Returns whether a request depends on the parameters of its slot.
+  private func isInUse(_ request: Int, _ kind: LockKind) -> Bool {
+    if kind.isMomentary, state(request).state != .waiting { return false }
+    return isAlive(owner(of: request))
   }
 
   private func append(
@@ -163,7 +170,8 @@ extension LockFile {
     } else {
       words.store32(UInt32(request) + 1, at: Layout.slot(slot) + Layout.slotFirst)
     }
-    return PendingLock(slot: slot, request: request, id: id)
+    return PendingLock(
+      slot: slot, request: request, id: id, isOfBarrier: call.key.kind == .barrier)
   }
 
   // MARK: Waiting
@@ -177,6 +185,10 @@ extension LockFile {
     if found.state == .waiting, words.load(granted) == .max {
       words.store(0, at: granted)
       signal(pending.slot)
+    }
+    // The process that opened the barrier may have been stopped or killed before it granted this.
+    if pending.isOfBarrier, found.state == .waiting, pass(pending, from: .waiting) {
+      return .granted
     }
     return found.state == .waiting || found.state == .granted ? found.state : nil
   }
@@ -224,6 +236,7 @@ extension LockFile {
   /// - Returns: `false` if it does not wait any more.
   func withdraw(_ pending: PendingLock) -> Bool {
     guard exchange(pending.request, pending.id, .waiting, .abandoned) else { return false }
+    if pending.isOfBarrier, !turnBack(pending) { return false }
     signal(pending.slot)
     return true
   }

@@ -5,11 +5,13 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The mapped file `locks`, and this process's owner slot in it. Format: `LockFileLayout.swift`.
+/// The mapped file `locks` or `rates`, and this process's owner slot in it. Format:
+/// `LockFileLayout.swift`.
 final class LockFile: Sendable {
   typealias Layout = LockFileLayout
 
   let path: String
+  let table: LockTable
   let file: OwnedFile
   let identity: FileIdentity
   let words: SharedWords
@@ -28,8 +30,9 @@ final class LockFile: Sendable {
   var ownNumber: Int { Self.ownerNumber(owner) }
 
   /// Maps the file, creates it if it is missing, and acquires an owner slot.
-  init(path: String, clock: StoreClock) throws(StoreError) {
+  init(path: String, _ table: LockTable, clock: StoreClock) throws(StoreError) {
     self.path = path
+    self.table = table
     self.clock = clock
     do throws(SystemError) {
       ForkGuard.activate()
@@ -41,17 +44,17 @@ final class LockFile: Sendable {
       identity = status.identity
       // Every creator writes the same bytes, so creating needs no lock.
       if status.size == 0 { _ = file.ownBlocks() }
-      if status.size < Layout.fileSize { try file.preallocate(Layout.fileSize) }
+      if status.size < table.fileSize { try file.preallocate(table.fileSize) }
     } catch {
       throw StoreError(error, during: "lock", path: path)
     }
-    try Self.writeHeader(file)
+    try Self.writeHeader(file, table)
     do throws(SystemError) {
-      words = try SharedWords(mapping: file, count: Layout.fileSize)
+      words = try SharedWords(mapping: file, count: table.fileSize)
     } catch {
       throw StoreError(error, during: "lock", path: path)
     }
-    owner = try Self.enter(file, words)
+    owner = try Self.enter(file, words, table)
   }
 
   /// The id of a process that only observes: it has no owner slot.
@@ -60,8 +63,9 @@ final class LockFile: Sendable {
   /// Copies an existing file, for ``status()`` alone: the copy changes no more, and neither does the
   /// file.
   /// - Returns: `nil` for a file without a header, which no process has used: the next one writes it.
-  init?(observing file: OwnedFile) throws(SystemError) {
+  init?(observing file: OwnedFile, _ table: LockTable) throws(SystemError) {
     path = file.path
+    self.table = table
     self.file = file
     clock = .system
     identity = try file.status.identity
@@ -71,7 +75,7 @@ final class LockFile: Sendable {
     guard version == LockFileLayout.version else {
       throw SystemError(errno: SystemError.inputOutput, operation: "read", path: path)
     }
-    words = try SharedWords(copying: file, count: Layout.fileSize)
+    words = try SharedWords(copying: file, count: table.fileSize)
     owner = Self.observer
   }
 
@@ -82,13 +86,13 @@ final class LockFile: Sendable {
   }
 
   /// Writes the header if it is missing or damaged. A file of a newer version is left as it is.
-  private static func writeHeader(_ file: OwnedFile) throws(StoreError) {
+  private static func writeHeader(_ file: OwnedFile, _ table: LockTable) throws(StoreError) {
     do throws(SystemError) {
       let found = Layout.version(of: try file.read(count: 48, at: 0))
       if let found, found > Layout.version {
         throw SystemError(errno: 0, operation: "newer version \(found)", path: file.path)
       }
-      if found != Layout.version { try file.write(Layout.header, at: 0) }
+      if found != Layout.version { try file.write(Layout.header(table), at: 0) }
     } catch {
       guard error.errno == 0 else { throw StoreError(error, during: "lock", path: file.path) }
       throw StoreError(
@@ -98,7 +102,9 @@ final class LockFile: Sendable {
   }
 
   /// Acquires an owner slot: the lock of its byte, then its words.
-  private static func enter(_ file: OwnedFile, _ words: SharedWords) throws(StoreError) -> UInt64 {
+  private static func enter(
+    _ file: OwnedFile, _ words: SharedWords, _ table: LockTable
+  ) throws(StoreError) -> UInt64 {
     do throws(SystemError) {
       for number in 0..<Layout.ownerCount
       where try file.tryLock(.exclusive, at: Layout.ownerByte(number)) {
@@ -106,7 +112,7 @@ final class LockFile: Sendable {
         let owner = UInt64(number) << 48 | serial
         words.store(0, at: Layout.owner(number))
         writeOwner(owner, words)
-        releaseTickets(of: number, words)
+        releaseTickets(of: number, words, table)
         return owner
       }
     } catch {
@@ -119,8 +125,8 @@ final class LockFile: Sendable {
   }
 
   /// Releases the tickets of the last process in an owner slot, which was killed with them.
-  private static func releaseTickets(of number: Int, _ words: SharedWords) {
-    let slots = (0..<Layout.slotCount).map { Layout.slot($0) + Layout.slotTicket }
+  private static func releaseTickets(of number: Int, _ words: SharedWords, _ table: LockTable) {
+    let slots = (0..<table.slotCount).map { Layout.slot($0) + Layout.slotTicket }
     for offset in slots + [Layout.allocation] {
       let ticket = words.ticket(at: offset)
       if ticket.holder == number { ticket.release(as: number) }

@@ -4,25 +4,28 @@
 
 internal import LarderSystem
 
-// THE FILE `locks`
+// THE FILES `locks` AND `rates`
 //
-// Every process of a machine that uses a lock, semaphore, limiter, leader or barrier of a store maps
-// this file. It is next to `CURRENT`, outside of the generations: a compaction or a repair does not
-// touch it. All PID namespaces use the same file. It is created with the first use and has a fixed size.
+// Every process of a machine that uses a lock, semaphore, leader or barrier of a store maps the file
+// `locks`, and one that uses a limiter the file `rates`, which has the same format: names of limiters
+// are often chosen by clients, and never take the room of locks. The files are next to `CURRENT`,
+// outside of the generations: a compaction or a repair does not touch them. All PID namespaces use the
+// same files. Each is created with its first use and has a fixed size.
 //
 //     offset     bytes
 //     0          4,096           header
 //     4,096      256 x 64        owner slots: the processes
-//     20,480     1,024 x 512     lock slots: one for each kind and name
-//     544,768    4,096 x 64      requests: a caller that waits for or holds something
+//     20,480     4,096 x 64      requests: a caller that waits for or holds something
+//     282,624    n x 512         lock slots: one for each kind and name (`LockTable`)
 //
 // HEADER     0 magic   8 version   16 lock slots   24 requests   32 owner slots   40 checksum of these
 //            64 ticket of the allocation (u32)   72 owner inside   80 lowest new token   88 its inverse
+//            96 time base of rates (`LockFile+Time.swift`)
 // OWNER      0 id: slot number << 48 | 48 random bits   8 pid   16 start time   24 wake-up word (u32)
 // LOCK SLOT  0 hash of the rest of the key; zero: free   8 kind | length << 8   16 name (250 bytes)
 //            272 ticket (u32)   280 owner inside   288 first request + 1 (u32)   296 next request id
 //            304 last token   312 its inverse   320 "changed" (u32)   328 time of the last check
-//            336, 344 parameters   352 up to 17 words of a rate limiter
+//            336, 344 parameters   352 up to 17 words of a rate limiter, or one of a barrier
 // REQUEST    0 state: id << 3 | state (u32)   4 mode | isAsync << 8   8 owner id; zero: free
 //            16 lock slot (u32)   20 next request + 1 (u32)   24 id   32 token   40 since   48 caller
 //            56 time of the grant; all ones: passed over
@@ -33,7 +36,8 @@ internal import LarderSystem
 //      ticket of the slot (`WriterTicket`) changes the list. It stores its owner id in "owner inside"
 //      first and zero last; a process that finds another value there rebuilds the list, because its
 //      predecessor was killed inside or the words are damaged.
-//   2  A request is waiting, granted, held, released or abandoned. The process with the ticket grants.
+//   2  A request is waiting, granted, held, released or abandoned. The process with the ticket grants;
+//      a barrier opens by one store, for all of its parties or none (`LockFile+Momentary.swift`).
 //      The caller confirms (granted to held), releases and abandons by an exchange of the state, for
 //      which it needs no ticket: so releasing and cancelling never wait. It then sets "changed", and
 //      settles the slot if the ticket is free; otherwise the process with the ticket does.
@@ -49,27 +53,41 @@ internal import LarderSystem
 //   6  All words are checked when they are used. A damaged list is rebuilt from the requests; a lock
 //      slot whose hash does not match is free; an owner restores its own slot.
 
-/// Offsets and sizes of the file `locks`; the comment above has the format.
+/// The lock slots of a file.
+struct LockTable: Sendable {
+  /// The slots of names. A name's slot is within `reach` of the place that its hash gives.
+  let named: Int
+  let reach: Int
+  /// The slots that names without room share, after the others: see `LockFile+Names.swift`.
+  let shared: Int
+
+  var slotCount: Int { named + shared }
+  var fileSize: Int { LockFileLayout.slots + slotCount * LockFileLayout.slotSize }
+
+  static let locks = LockTable(named: 1024, reach: 1024, shared: 0)
+  static let rates = LockTable(named: 7168, reach: 32, shared: 1024)
+}
+
+/// Offsets and sizes of the files; the comment above has the format.
 enum LockFileLayout {
   static let magic: UInt64 = 0x6b63_6f6c_7261_4c21
-  static let version: UInt64 = 1
-  static let slotCount = 1024
+  static let version: UInt64 = 2
   static let requestCount = 4096
   static let ownerCount = 256
 
   static let owners = 4096
   static let ownerSize = 64
-  static let slots = owners + ownerCount * ownerSize
-  static let slotSize = 512
-  static let requests = slots + slotCount * slotSize
+  static let requests = owners + ownerCount * ownerSize
   static let requestSize = 64
-  static let fileSize = requests + requestCount * requestSize
+  static let slots = requests + requestCount * requestSize
+  static let slotSize = 512
 
   // Header.
   static let checksum = 40
   static let allocation = 64
   static let allocationInside = 72
   static let tokenFloor = 80
+  static let timeBase = 96
 
   // Owner slot.
   static let ownerPID = 8
@@ -89,6 +107,7 @@ enum LockFileLayout {
   static let slotParameters = 336
   static let slotWords = 352
   static let slotWordCount = 17
+  static let slotOpened = 352
 
   // Request.
   static let requestMode = 4
@@ -110,11 +129,11 @@ enum LockFileLayout {
   static func request(_ request: Int) -> Int { requests + request * requestSize }
 
   /// The fixed fields of the header, with their checksum.
-  static var header: [UInt8] {
+  static func header(_ table: LockTable) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: 48)
     bytes.store(magic, at: 0)
     bytes.store(version, at: 8)
-    bytes.store(UInt64(slotCount), at: 16)
+    bytes.store(UInt64(table.slotCount), at: 16)
     bytes.store(UInt64(requestCount), at: 24)
     bytes.store(UInt64(ownerCount), at: 32)
     bytes.store(XXH64.hash(Array(bytes[..<checksum])), at: checksum)
@@ -172,9 +191,27 @@ struct LockKey: Sendable {
     (0..<length).map { UInt8(truncatingIfNeeded: words[$0 / 8] >> UInt64($0 % 8 * 8)) }
   }
 
-  var text: String { String(decoding: name, as: UTF8.self) }
+  /// The name, for messages.
+  var text: String { isShared ? "several names" : String(decoding: name, as: UTF8.self) }
 
   var word: UInt64 { UInt64(kind.code) | UInt64(length) << 8 }
+
+  // MARK: Shared slots
+
+  /// A byte that begins no UTF-8, so no caller's name has it.
+  private static let sharedMark: UInt8 = 0xFF
+  /// The slots that the names with one rate share.
+  private static let sharedCount: UInt64 = 64
+
+  /// The key of the slot that this name shares with others of the same rate.
+  func shared(_ parameters: (UInt64, UInt64)) -> LockKey {
+    var name = [Self.sharedMark, UInt8(truncatingIfNeeded: hash >> 48 % Self.sharedCount)]
+    name.append(littleEndian: parameters.0)
+    name.append(littleEndian: parameters.1)
+    return LockKey(kind, name: name)
+  }
+
+  var isShared: Bool { length > 0 && words[0] & 0xFF == UInt64(Self.sharedMark) }
 
   /// The hash that also is the checksum of the key; never zero.
   static func hash(_ name: [UInt8], _ kind: LockKind) -> UInt64 {

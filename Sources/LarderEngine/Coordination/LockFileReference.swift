@@ -5,19 +5,45 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The lock file of an open store, which the first use maps.
+/// The files of an open store with which processes coordinate.
+struct LockFiles: Sendable {
+  let locks: LockFileReference
+  let rates: LockFileReference
+
+  init(directory: StoreDirectory, clock: StoreClock) {
+    locks = LockFileReference(directory, { $0.locks }, .locks, clock)
+    rates = LockFileReference(directory, { $0.rates }, .rates, clock)
+  }
+
+  var all: [LockFileReference] { [locks, rates] }
+
+  func file(of kind: LockKind) throws(StoreError) -> LockFile {
+    try (kind.isPaced ? rates : locks).file()
+  }
+}
+
+/// A file of locks of an open store, which the first use maps.
 final class LockFileReference: Sendable {
   private let directory: StoreDirectory
+  private let name: @Sendable (StoreDirectory) -> String
+  private let table: LockTable
   private let clock: StoreClock
   private let state = Mutex<(file: LockFile?, checked: UInt64)>((nil, 0))
   private let former = Mutex<Set<UInt64>>([])
   /// The time between two checks that the path leads to the mapped file.
   private static let checkNanoseconds: UInt64 = 1_000_000_000
 
-  init(directory: StoreDirectory, clock: StoreClock) {
+  init(
+    _ directory: StoreDirectory, _ name: @escaping @Sendable (StoreDirectory) -> String,
+    _ table: LockTable, _ clock: StoreClock
+  ) {
     self.directory = directory
+    self.name = name
+    self.table = table
     self.clock = clock
   }
+
+  private var path: String { name(directory) }
 
   /// Returns the mapped file. Maps it with the first use, and again if it was deleted.
   func file() throws(StoreError) -> LockFile {
@@ -29,7 +55,7 @@ final class LockFileReference: Sendable {
         if file.isAtPath { return .success(file) }
       }
       do throws(StoreError) {
-        let file = try LockFile(path: directory.locks, clock: clock)
+        let file = try LockFile(path: path, table, clock: clock)
         if let old = state.file { former.withLock { _ = $0.insert(old.owner) } }
         state = (file, now)
         return .success(file)
@@ -45,7 +71,7 @@ final class LockFileReference: Sendable {
 
   /// Returns the mapped file, or `nil` if no process has created it.
   func existingFile() throws(StoreError) -> LockFile? {
-    StoreDirectory.exists(directory.locks) ? try file() : nil
+    StoreDirectory.exists(path) ? try file() : nil
   }
 }
 
@@ -71,7 +97,7 @@ extension SharedStore {
   func acquire(_ call: LockCall) throws -> LockGrant {
     while true {
       let core = try openCore("lock")
-      let file = try core.locks.file()
+      let file = try core.lockFiles.file(of: call.key.kind)
       switch try file.begin(call, mayWait: true) {
       case .granted(let grant): return grant
       case .queued(let pending):
@@ -89,7 +115,7 @@ extension SharedStore {
     while true {
       try Task.checkCancellation()
       let core = try openCore("lock")
-      let file = try core.locks.file()
+      let file = try core.lockFiles.file(of: call.key.kind)
       var begun = try file.begin(call, mayWait: false)
       if case .busy = begun {
         begun = try await BackgroundExecutor.shared.run { try file.begin(call, mayWait: true) }

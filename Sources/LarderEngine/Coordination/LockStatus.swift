@@ -18,7 +18,8 @@ public struct LockStatus: Sendable, Hashable {
 
   /// The kind.
   public let kind: LockKind
-  /// The name. Bytes that are not UTF-8 cannot occur.
+  /// The name. Limiters whose names share a bucket, because there is no room for each, have the text
+  /// `several names`.
   public let name: String
   /// The callers that hold it.
   public let holders: [Request]
@@ -39,11 +40,17 @@ extension SharedStore {
   /// missing. Names that no caller uses now are left out, and processes that have ended.
   ///
   /// - Returns: The kinds and names in use, ordered by kind and name.
-  /// - Throws: ``StoreError`` if the file `locks` cannot be read.
+  /// - Throws: ``StoreError`` if the file `locks` or `rates` cannot be read.
   /// - Complexity: O(*n*) in the room for names, and a system call for each process.
   public func locks() throws -> [LockStatus] {
-    guard let file = try openCore("locks").locks.existingFile() else { return [] }
-    return file.status()
+    let files = try openCore("locks").lockFiles
+    return LockStatus.sorted(try files.all.flatMap { try $0.existingFile()?.status() ?? [] })
+  }
+}
+
+extension LockStatus {
+  static func sorted(_ locks: [LockStatus]) -> [LockStatus] {
+    locks.sorted { ($0.kind.rawValue, $0.name) < ($1.kind.rawValue, $1.name) }
   }
 }
 
@@ -51,7 +58,7 @@ extension LockFile {
   func status() -> [LockStatus] {
     var lives: [UInt64: Bool] = [:]
     var result: [LockStatus] = []
-    for slot in 0..<Layout.slotCount
+    for slot in 0..<table.slotCount
     where words.load32(Layout.slot(slot) + Layout.slotFirst) != 0 {
       guard let key = key(of: slot) else { continue }
       var (holders, waiters): ([LockStatus.Request], [LockStatus.Request]) = ([], [])
@@ -65,6 +72,7 @@ extension LockFile {
         switch state(request).state {
         case .waiting: waiters.append(.init(process: process, since: since, token: 0))
         case .granted, .held:
+          if key.kind.isMomentary { continue }
           let token = words.load(offset + Layout.requestToken)
           holders.append(.init(process: process, since: since, token: token))
         case .idle, .released, .abandoned, nil: break
@@ -74,6 +82,6 @@ extension LockFile {
       result.append(
         LockStatus(kind: key.kind, name: key.text, holders: holders, waiters: waiters))
     }
-    return result.sorted { ($0.kind.rawValue, $0.name) < ($1.kind.rawValue, $1.name) }
+    return result
   }
 }

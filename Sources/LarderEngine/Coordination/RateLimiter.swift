@@ -64,9 +64,16 @@ public struct RateLimit: Sendable, Hashable {
 /// if try limiter.tryAcquire() { print("permitted at once") }
 /// ```
 ///
-/// The state is in the file `locks` and survives all processes; the time is that of
-/// ``StoreOptions/clock``. If processes use the name with different rates of one form, the rate of the
-/// last call applies. Permissions are given in the order in which callers began to wait.
+/// The state is in the file `rates` and survives all processes. Times pass as for every other wait: a
+/// change of the machine's clock has no effect, except while the machine is off; with a clock of your own
+/// (``StoreOptions/clock``) they are those of that clock. If processes use the name with different rates
+/// of one form, the rate of the last call applies. Permissions are given in the order in which callers
+/// began to wait.
+///
+/// A store has room for about 7,000 names that are not at rest, as a rule: those with calls in their
+/// period, or whose bucket is not full. Further names never take the room of others: they share 64
+/// buckets for each rate, by their hashes. A name that shares a bucket is never permitted more than its
+/// rate, but may be refused because of the calls of others.
 public struct RateLimiter: Sendable {
   private let store: SharedStore
   private let name: LockName
@@ -108,7 +115,7 @@ public struct RateLimiter: Sendable {
   public func tryAcquire() throws -> Bool {
     let call = try store.lockCall(
       name.key, .exclusive, limit.words, timeout: .milliseconds(20), isAsync: false)
-    let file = try store.openCore("lock").locks.file()
+    let file = try store.openCore("lock").lockFiles.file(of: name.kind)
     do {
       switch try file.begin(call, mayWait: true) {
       case .granted(let grant):

@@ -12,7 +12,8 @@
 ///
 /// The barrier opens for the callers that arrived first, and is closed for the next ones: it can be
 /// used any number of times. A caller whose wait ends early, and one whose process ends, have not
-/// arrived; the others continue to wait.
+/// arrived; the others continue to wait. It opens for all of its parties or for none: a wait that ends
+/// while the barrier opens has passed, or the others have not.
 public struct SharedBarrier: Sendable {
   private let store: SharedStore
   private let name: LockName

@@ -14,6 +14,7 @@ package import LarderSystem
 //         copying              flock'ed by a compaction while it writes g-<n>.copy
 //         leases               byte-range locks, one byte a key's hash
 //         locks                LockFileLayout.swift; made by the first use of a lock
+//         rates                the same, by the first use of a limiter
 //         g-<number>/          a generation
 //           data.mdb lock.mdb  LMDB
 //           shared.table       SharedTableLayout.swift
@@ -53,6 +54,8 @@ package struct StoreDirectory: Sendable, Hashable {
   package var leases: String { root + "/leases" }
   /// The lock file, which all PID namespaces share.
   package var locks: String { (isBeside ? outer : self).root + "/locks" }
+  /// The lock file of limiters, which all PID namespaces share.
+  package var rates: String { (isBeside ? outer : self).root + "/rates" }
   package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
   /// The mark of a generation that is quarantined, not removed, after processes leave it.
   package static let setAsideMark = "set-aside"

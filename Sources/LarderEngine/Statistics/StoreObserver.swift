@@ -99,11 +99,16 @@ package struct StoreObserver: Sendable {
   }
 
   private func locks(_ directory: StoreDirectory) throws(SystemError) -> [LockStatus] {
+    let locks = try locks(at: directory.locks, .locks)
+    return LockStatus.sorted(locks + (try self.locks(at: directory.rates, .rates)))
+  }
+
+  private func locks(at path: String, _ table: LockTable) throws(SystemError) -> [LockStatus] {
     do throws(SystemError) {
-      let file = try OwnedFile(path: directory.locks, writable: false)
-      return try LockFile(observing: file)?.status() ?? []
+      let file = try OwnedFile(path: path, writable: false)
+      return try LockFile(observing: file, table)?.status() ?? []
     } catch {
-      // The first lock of the store creates the file.
+      // The first use creates the file.
       if error.isNoSuchFile { return [] }
       throw error
     }

@@ -21,7 +21,7 @@ package final class StoreCore: Sendable {
   package let flights = SingleFlightGroup()
   package let leases: LeaseLockFile
   /// The file of locks, semaphores, limiters, leaders and barriers.
-  let locks: LockFileReference
+  let lockFiles: LockFiles
   let sleepers = CommitWaiters()
   private let current: Mutex<Generation?>
   /// The thread that runs a user's transaction now, or zero.
@@ -84,7 +84,7 @@ package final class StoreCore: Sendable {
     self.current = Mutex(generation)
     self.pending = queue.pending
     self.leases = LeaseLockFile(directory: generation.directory)
-    self.locks = LockFileReference(directory: generation.directory, clock: options.clock)
+    self.lockFiles = LockFiles(directory: generation.directory, clock: options.clock)
   }
 
   // MARK: Generations

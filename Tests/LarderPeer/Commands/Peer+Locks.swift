@@ -12,7 +12,10 @@
 //   readlock NAME, writelock NAME, permit NAME PERMITS
 //                          hold it -> holding, and after the next line: ok
 //   rate NAME COUNT BURST  requests COUNT permissions of a bucket that does not fill -> permitted COUNT
-//   barrier NAME PARTIES   waits at a barrier for a minute -> passed
+//   window NAME COUNT LIMIT
+//                          requests COUNT permissions of a window of an hour -> permitted COUNT
+//   names PREFIX COUNT     requests a permission of each of COUNT limiters -> permitted COUNT
+//   barrier NAME PARTIES   waits at a barrier for ten minutes -> passed
 //   lead NAME              leads -> leading TERM, and after the next line: ok
 
 import Larder
@@ -52,6 +55,17 @@ extension Peer {
       let limiter = store.rateLimiter(
         name, .tokenBucket(rate: 0.000_01, burst: try number(words[2])))
       let count = try (0..<number(words[1])).filter { _ in try limiter.tryAcquire() }.count
+      return "permitted \(count)"
+    case "window":
+      let limiter = store.rateLimiter(
+        name, .slidingWindow(limit: try number(words[2]), per: .seconds(3600)))
+      let count = try (0..<number(words[1])).filter { _ in try limiter.tryAcquire() }.count
+      return "permitted \(count)"
+    case "names":
+      let count = try (0..<number(words[1])).filter {
+        try store.rateLimiter("\(name)\($0)", .slidingWindow(limit: 100, per: .seconds(3600)))
+          .tryAcquire()
+      }.count
       return "permitted \(count)"
     case "acquire":
       try store.rateLimiter(name, .tokenBucket(rate: 0.000_01, burst: 1))
