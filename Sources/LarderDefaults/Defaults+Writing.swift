@@ -18,7 +18,9 @@ extension Defaults {
   /// The closure runs under the store's writer lock, for which writers of all processes wait: keep
   /// it short. If it throws, nothing changes. Inside the closure, reads of the suite other than
   /// through its argument return the values from before the transaction, and other writes of the
-  /// suite throw ``DefaultsError/Code/nestedWrite``.
+  /// suite throw ``DefaultsError/Code/nestedWrite``. It may write to another suite. If the closure of that
+  /// one writes to this one at the same time, one of the two writes throws a `StoreError` with the code
+  /// `crossingWrites` at once; between processes, the writes wait for each other until a time limit.
   ///
   /// If the process is killed, either all changes are kept or none was ever visible.
   ///

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTestSupport
 import LarderTesting
 import Testing

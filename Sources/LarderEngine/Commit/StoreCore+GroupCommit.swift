@@ -100,7 +100,11 @@ extension StoreCore {
     let slot = record.space.map { StampSlot(hash: $0.hash(of: record.key, in: generation)) }
     var deadline: UInt64?
     var wait: RunningWait?
-    defer { wait?.end() }
+    var crossing: CrossingWrites?
+    defer {
+      wait?.end()
+      crossing?.end()
+    }
     while true {
       let room: Event? = queue.state.withLock { state in
         if record.isWriteBehind,
@@ -125,6 +129,7 @@ extension StoreCore {
       worker.wake(self)
       let end = deadline ?? Clocks.deadline(after: options.writeTimeout)
       deadline = end
+      if crossing == nil { crossing = try CrossingWrites.begin(waitingFor: self) }
       if wait == nil {
         wait = monitors.begin(MonitoredWait(.backpressure, holder: writer(in: generation)))
       }
@@ -209,6 +214,8 @@ extension StoreCore {
   private func wait(
     for record: WriteRequest, _ event: Event, until deadline: UInt64
   ) throws(StoreError) {
+    let crossing = try CrossingWrites.begin(waitingFor: self) { queue.withdraw(record) }
+    defer { crossing?.end() }
     var end = deadline
     var patience = 0
     while true {

@@ -207,7 +207,8 @@ public final class SharedStore: Sendable {
   /// ```
   ///
   /// The closure runs on one thread, under the store's writer lock, so it should be short. A write
-  /// to the same store by other means inside it fails with ``StoreError/Code/insideTransaction``;
+  /// to the same store by other means inside it fails with ``StoreError/Code/insideTransaction``, and one to
+  /// another store whose transaction waits for this one with ``StoreError/Code/crossingWrites``;
   /// for a write by subscript, that error is passed to `onError`. An error that the closure throws
   /// discards all changes.
   ///
@@ -286,7 +287,11 @@ extension StoreCore {
   /// Runs a user's transaction. The caller is the commit leader.
   func transactBody<R>(_ body: (inout StoreTransaction) throws -> R) throws -> R {
     bodyThread.store(OSThread.token, ordering: .relaxed)
-    defer { bodyThread.store(0, ordering: .relaxed) }
+    CrossingWrites.running.add(1, ordering: .acquiringAndReleasing)
+    defer {
+      CrossingWrites.running.subtract(1, ordering: .acquiringAndReleasing)
+      bodyThread.store(0, ordering: .relaxed)
+    }
     do {
       return try makingDiskRoom(repeatsErrors: false) { attempt in
         try withGeneration { generation in

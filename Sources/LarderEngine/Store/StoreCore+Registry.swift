@@ -176,6 +176,19 @@ extension StoreCore {
     return try outcome.get()
   }
 
+  /// Returns the open stores of which a thread is inside a user's transaction.
+  static func coresInTransaction(on thread: UInt64) -> [StoreCore] {
+    registry.withLock { registry in
+      registry.values.compactMap { registered in
+        switch registered {
+        case .opening: nil
+        case .open(let core, _), .closing(let core, _):
+          core.bodyThread.load(ordering: .relaxed) == thread ? core : nil
+        }
+      }
+    }
+  }
+
   // MARK: Closing
 
   /// Releases a handle; the last one closes the store.

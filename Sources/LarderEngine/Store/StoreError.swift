@@ -82,6 +82,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let insideTransaction = Code(rawValue: "insideTransaction")
     /// A text is not that of a change cursor or commit token.
     public static let invalidCursor = Code(rawValue: "invalidCursor")
+    /// A write inside the closure of a transaction of another store would wait for a transaction that waits
+    /// for that one.
+    public static let crossingWrites = Code(rawValue: "crossingWrites")
     /// The value of an option is invalid.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// The minimums of the namespaces do not fit into the budget of the store.
