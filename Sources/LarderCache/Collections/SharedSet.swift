@@ -78,6 +78,7 @@ public struct SharedSet<Element: CacheKey & Sendable>: Sendable {
   /// Returns the number of elements, of all types.
   ///
   /// - Throws: ``/LarderEngine/StoreError``.
+  /// - Complexity: As ``/LarderEngine/StoreNamespace/count()``.
   public func count() throws -> Int { try store.namespace(cache.namespace).count() }
 
   /// Removes all elements.

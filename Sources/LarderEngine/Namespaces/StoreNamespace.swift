@@ -110,15 +110,18 @@ public struct StoreNamespace: Sendable {
     try store.openCore("contains").contains(EncodedKey(key), in: space)
   }
 
-  /// Returns the number of stored entries. Those that have expired count until they are removed.
+  /// Returns the number of visible entries: those that have expired do not count. Entries that are
+  /// written or removed during the call may or may not count.
+  ///
+  /// ``StoreStatistics/Namespace/entries`` is the number of stored ones, which a read of one record gives.
   ///
   /// - Throws: ``StoreError``.
-  /// - Complexity: O(*m*) in the namespaces of the store.
+  /// - Complexity: O(log *n*), or O(*n*) in the entries of the store if it contains some that expire, that
+  ///   were removed by tag or with their namespace and are not deleted yet, or negative ones.
   public func count() throws -> Int {
     let core = try store.openCore("count")
     try core.flush()
-    let record = try core.namespaces().first { $0.record.name == space.nameBytes }?.record
-    return Int(clamping: record?.entries ?? 0)
+    return try core.count(of: space)
   }
 
   /// Removes every entry of the namespace, for every process.

@@ -76,18 +76,30 @@ extension StoreCore {
 
   /// Returns the namespaces of the store with their counters.
   package func namespaces() throws -> [(number: UInt32, record: NamespaceRecord)] {
-    try withSnapshot("list") { snapshot in
-      var result: [(UInt32, NamespaceRecord)] = []
-      let prefix = Array("i:".utf8)
-      var cursor = try Cursor(over: .main, in: snapshot.transaction)
-      var more = try cursor.move(atLeast: prefix)
-      while more {
-        guard let number = NamespaceRecord.number(ofKey: cursor.currentKey) else { break }
-        if let record = NamespaceRecord(cursor.currentValue) { result.append((number, record)) }
-        more = try cursor.moveToNext()
-      }
-      return result
+    try withSnapshot("list") { try $0.namespaces() }
+  }
+
+  /// Returns the number of live entries of a namespace: as many as ``page(of:from:limit:includesAbsent:)``
+  /// returns.
+  package func count(of space: NamespaceHandle) throws -> Int {
+    let known: Int? = try withSnapshot("count") { snapshot in
+      if try snapshot.mayContainInvisibleEntries() { return nil }
+      guard let number = try number(of: space, snapshot) else { return 0 }
+      let key = NamespaceRecord.key(number)
+      guard let bytes = try snapshot.transaction.value(forKey: key, in: .main),
+        let record = NamespaceRecord(bytes)
+      else { return 0 }
+      return Int(clamping: record.entries)
     }
+    if let known { return known }
+    var count = 0
+    var position: UInt64? = 0
+    while let start = position {
+      let page = try page(of: space, from: start, limit: 1000)
+      count += page.entries.count
+      position = page.next
+    }
+    return count
   }
 
   /// Returns whether a key has a live entry, without copying it or changing its recency.
@@ -168,6 +180,32 @@ extension StoreCore {
       isDone = done
     }
     return removed
+  }
+}
+
+extension Snapshot {
+  /// Returns the namespaces of the store with their counters.
+  func namespaces() throws -> [(number: UInt32, record: NamespaceRecord)] {
+    var result: [(UInt32, NamespaceRecord)] = []
+    let prefix = Array("i:".utf8)
+    var cursor = try Cursor(over: .main, in: transaction)
+    var more = try cursor.move(atLeast: prefix)
+    while more {
+      guard let number = NamespaceRecord.number(ofKey: cursor.currentKey) else { break }
+      if let record = NamespaceRecord(cursor.currentValue) { result.append((number, record)) }
+      more = try cursor.moveToNext()
+    }
+    return result
+  }
+
+  /// Returns whether the counters may count entries that no list contains: negative ones, those that
+  /// expire, and those that were removed together and are not deleted yet.
+  fileprivate func mayContainInvisibleEntries() throws -> Bool {
+    if try totals().absent.entries > 0 { return true }
+    var expiries = try Cursor(over: generation.expiries, in: transaction)
+    if try expiries.moveToFirst() { return true }
+    var tags = try Cursor(over: generation.tags, in: transaction)
+    return try tags.moveToFirst()
   }
 }
 

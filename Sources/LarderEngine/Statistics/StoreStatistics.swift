@@ -12,7 +12,9 @@ public struct StoreStatistics: Sendable, Hashable {
   public struct Namespace: Sendable, Hashable {
     /// The name of the namespace.
     public let name: String
-    /// The number of stored entries of the namespace.
+    /// The number of stored entries of the namespace. Those that have expired, were removed by tag or are
+    /// negative count until they are deleted, as they do against the budget;
+    /// ``StoreNamespace/count()`` is the number of visible ones.
     public let entries: Int
     /// The bytes that the entries of the namespace count against the budget.
     public let bytes: Int
@@ -129,11 +131,11 @@ public struct StoreStatistics: Sendable, Hashable {
 
 extension StoreCore {
   package func statistics() throws -> StoreStatistics {
-    let namespaces = try namespaces()
-    return try reading("statistics") { generation in
-      let (totals, expired) = try generation.withSnapshot { snapshot in
+    try reading("statistics") { generation in
+      // In one snapshot, so that the parts fit together.
+      let (totals, expired, namespaces) = try generation.withSnapshot { snapshot in
         let expired = try snapshot.expiredEntries(at: options.clock.now(), limit: 100_000)
-        return (try snapshot.totals(), expired)
+        return (try snapshot.totals(), expired, try snapshot.namespaces())
       }
       let table = generation.table
       let (information, size) = try generation.whileOpen { environment in
