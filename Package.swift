@@ -226,7 +226,8 @@ let package = Package(
     tests(
       "LarderRedisTests", "LarderRedis", "Larder", "LarderEngine", "LarderCLI", "LarderPeer",
       outside("NIOCore", "swift-nio", "Redis"), outside("NIOPosix", "swift-nio", "Redis")),
-    tests("LarderProcessTests", "Larder", "LarderObjects", "LarderEngine", "LarderPeer"),
+    tests(
+      "LarderProcessTests", "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderPeer"),
     tests("LarderStormTests", "LarderPeer"),
     tests(
       "LarderCrashTests", "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderPeer"),
