@@ -147,7 +147,7 @@ struct LargePredicateTests {
     #expect(try numbers.where { !$0.id.isIn(values) }.count() == 25)
   }
 
-  @Test func `Values on an index are found whatever lies between them`() throws {
+  @Test func `Values on an index are found whatever is between them`() throws {
     var random = SeededRandom(seed: Seed.announce().value)
     let ground = try StoreFixture()
     let store = ground.store

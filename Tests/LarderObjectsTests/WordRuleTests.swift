@@ -63,7 +63,7 @@ struct WordRuleTests {
         && (place == 1 || place >= 10 && place <= 36 || place >= 200)
   }
 
-  @Test func `Every letter is folded as CaseFolding says, but for the dotless i`() {
+  @Test func `Every letter is folded as in CaseFolding, but for the dotless i`() {
     #expect(Self.folding.count > 1_500)
     var compared = 0
     var different: [String] = []
@@ -147,7 +147,7 @@ struct WordRuleTests {
     }
   }
 
-  @Test func `Every character divides or joins words as WordBreakProperty says`() {
+  @Test func `Every character divides or joins words as in WordBreakProperty`() {
     var different: [String] = []
     for scalar in Self.scalars {
       let expected = Behaviour.expected(of: scalar, Self.wordBreak[scalar.value])
