@@ -39,6 +39,12 @@ private final class EventLog: Sendable {
   }
 }
 
+private final class Flag: Sendable {
+  private let flag = Atomic<Bool>(false)
+  var isSet: Bool { flag.load(ordering: .acquiring) }
+  func set() { flag.store(true, ordering: .releasing) }
+}
+
 @Suite struct SchemaErasureTests {
   private let boats = (0..<5).map { TextBoat(id: $0, length: "\($0)") }
 
@@ -93,6 +99,29 @@ private final class EventLog: Sendable {
       #expect(log.erased == [5])
       #expect(try store.objects(PlainBook.self).count() == 1)
       #expect(try store.storage.verify() == [])
+    }
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A failing transaction of another thread takes no event of an erasure with it`() throws {
+    struct Undo: Error {}
+    for round in 0..<20 {
+      let directory = try TemporaryDirectory()
+      let (path, log) = (directory.appending("boats"), EventLog())
+      let store = try ObjectStore(at: path, options(log))
+      // Another handle, as a program that ran before. The first handle has the events.
+      let before = try ObjectStore(at: path, StoreOptions())
+      try before.save(boats)
+      let isOver = Flag()
+      let failing = (0..<2).map { _ in
+        JoinableThread {
+          while !isOver.isSet { try? store.write { _ in throw Undo() } }
+        }
+      }
+      try store.save(NumberBoat(id: 1, length: 1))
+      isOver.set()
+      for thread in failing { thread.join() }
+      #expect(log.erased == [5], "round \(round)")
     }
   }
 

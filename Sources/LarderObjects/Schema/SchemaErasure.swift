@@ -34,6 +34,25 @@ struct ErasureState: Sendable {
   }
 }
 
+/// The erasures of one transaction, which are reported after its commit and only then.
+final class TransactionErasures: Sendable {
+  // The transaction may run on the thread of the store.
+  private let events = Mutex<[StoreEvent]>([])
+
+  /// Creates the erasures of a transaction; `nil` if the store erases nothing.
+  init?(of store: ObjectStore) {
+    guard store.erasesOnSchemaChange else { return nil }
+  }
+
+  func add(_ event: StoreEvent) { events.withLock { $0.append(event) } }
+
+  func reset() { events.withLock { $0 = [] } }
+
+  func report(to store: ObjectStore) {
+    for event in events.withLock({ $0 }) { store.storage.core.notify(event) }
+  }
+}
+
 extension ObjectTypeDescriptor {
   /// Notes that this process has saved an object.
   func noteWritten(_ number: UInt32) { erasure.withLock { $0.written = number } }
@@ -58,7 +77,7 @@ extension ObjectTypeDescriptor {
     erasure.withLock { $0.erased = record.number }
     schema.withLock { $0 = ObservedSchema() }
     let event = StoreEvent.objectsErased(type: name, objects: count, reason: cause.message)
-    store.erasures.withLock { $0.append(event) }
+    transaction.erasures?.add(event)
     return true
   }
 
@@ -106,20 +125,5 @@ extension ObjectStore {
       guard (try? write({ try kind.eraseIfUnreadable(&$0) })) == true else { throw error }
       return try read()
     }
-  }
-
-  /// Forgets the erasures of a transaction that is rolled back.
-  func forgetErasures() {
-    if erasesOnSchemaChange, !storage.isForkedChild { erasures.withLock { $0 = [] } }
-  }
-
-  /// Reports the erasures of the transaction that has ended.
-  func reportErasures() {
-    guard erasesOnSchemaChange, !storage.isForkedChild else { return }
-    let events = erasures.withLock { events in
-      defer { events = [] }
-      return events
-    }
-    for event in events { storage.core.notify(event) }
   }
 }

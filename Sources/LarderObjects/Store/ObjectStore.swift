@@ -26,8 +26,6 @@ public final class ObjectStore: Sendable {
   private let kinds = Mutex<[ObjectIdentifier: any AnyObjectTypeDescriptor]>([:])
   /// Whether objects that do not fit a declaration are erased.
   let erasesOnSchemaChange: Bool
-  /// The erasures of the transaction that is running, reported after its commit.
-  let erasures = Mutex<[StoreEvent]>([])
   /// The cached catalog; a deletion reads the delete rules of all types.
   let catalog = CatalogCache<[ObjectTypeRecord]>()
   /// The types whose objects the migrations of this program move to another one.
@@ -182,8 +180,12 @@ public final class ObjectStore: Sendable {
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> R
   ) throws -> R {
     let store = self
-    defer { reportErasures() }
-    return try storage.write { try ObjectTransaction.run(body, in: &$0, of: store) }
+    let erasures = TransactionErasures(of: store)
+    let result = try storage.write {
+      try ObjectTransaction.run(body, in: &$0, of: store, erasures)
+    }
+    erasures?.report(to: store)
+    return result
   }
 
   /// Runs a transaction on the store's own thread, without blocking a thread of the cooperative
@@ -196,7 +198,11 @@ public final class ObjectStore: Sendable {
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> R
   ) async throws -> R {
     let store = self
-    defer { reportErasures() }
-    return try await storage.write { try ObjectTransaction.run(body, in: &$0, of: store) }
+    let erasures = TransactionErasures(of: store)
+    let result = try await storage.write {
+      try ObjectTransaction.run(body, in: &$0, of: store, erasures)
+    }
+    erasures?.report(to: store)
+    return result
   }
 }

@@ -26,6 +26,8 @@ public struct ObjectTransaction: ~Copyable {
   /// The underlying transaction, for cache entries in the same commit.
   public var entries: StoreTransaction
   let store: ObjectStore
+  /// The types that the transaction has erased, if the store erases any.
+  let erasures: TransactionErasures?
   /// The uncommitted writes, for references that are followed before the commit.
   let overlay = TransactionOverlay()
   /// The number of writes so far.
@@ -43,9 +45,12 @@ public struct ObjectTransaction: ~Copyable {
   /// The cached type records, valid while no record changes.
   private var catalog: (types: [ObjectTypeRecord], changes: Int)?
 
-  private init(entries: consuming StoreTransaction, store: ObjectStore) {
+  private init(
+    entries: consuming StoreTransaction, store: ObjectStore, _ erasures: TransactionErasures?
+  ) {
     self.entries = entries
     self.store = store
+    self.erasures = erasures
     spare = store.spareEncoder.withLock { encoder in
       defer { encoder = nil }
       return encoder
@@ -54,9 +59,11 @@ public struct ObjectTransaction: ~Copyable {
 
   static func run<R>(
     _ body: (inout ObjectTransaction) throws -> R, in entries: inout StoreTransaction,
-    of store: ObjectStore
+    of store: ObjectStore, _ erasures: TransactionErasures?
   ) throws -> R {
-    var transaction = ObjectTransaction(entries: entries, store: store)
+    // A transaction may run again after a failure.
+    erasures?.reset()
+    var transaction = ObjectTransaction(entries: entries, store: store, erasures)
     var result = Result { try body(&transaction) }
     if case .success = result {
       do {
@@ -69,7 +76,6 @@ public struct ObjectTransaction: ~Copyable {
     transaction.overlay.close()
     if let spare = transaction.spare { store.spareEncoder.withLock { $0 = spare } }
     entries = transaction.entries
-    if case .failure = result { store.forgetErasures() }
     return try result.get()
   }
 
