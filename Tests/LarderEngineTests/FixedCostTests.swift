@@ -31,6 +31,40 @@ import Testing
     #expect(try store.verify() == [])
   }
 
+  @Test func `A compaction gives the shared table the size for its budget and keeps last uses`() throws
+  {
+    let clock = ManualClock()
+    let store = try SharedStore(
+      at: path, StoreOptions(budget: .megabytes(1024), clock: clock.storeClock))
+    let entries = try store.namespace("n")
+    func size() throws -> Int { try store.core.generation().table.shape.fileSize }
+    let large = try size()
+    for key in 0..<200 {
+      try entries.setBytes([1], forKey: key, expires: .afterAccess(.seconds(60)))
+    }
+    for budget in [ByteCount.bytes(100_000), .megabytes(1024), .megabytes(1)] {
+      clock.advance(by: .seconds(50))
+      for key in 0..<200 { #expect(try entries.bytes(forKey: key) == [1], "key \(key)") }
+      var limits = try store.limits()
+      limits.budget = budget
+      try store.setLimits(limits)
+      try store.compact()
+      let number = try store.core.generation().number
+      let file = path + "/v1/g-\(number)/shared.table"
+      #expect(try TestFiles.size(file) == size())
+      if budget.bytes >= 1 << 30 { #expect(try size() == large) }
+      if budget.bytes <= 1 << 20 { #expect(try size() < 2_000_000) }
+    }
+    #expect(large > 10 << 20)
+    clock.advance(by: .seconds(50))
+    for key in 0..<200 { #expect(try entries.bytes(forKey: key) == [1]) }
+    // The order of eviction goes on.
+    for key in 1000..<20_000 { try entries.setBytes([1], forKey: key) }
+    let statistics = try store.statistics()
+    #expect(statistics.bytes <= 1 << 20 && statistics.bytes > 900_000)
+    #expect(try store.verify() == [])
+  }
+
   @Test func `A small store takes at most 256 kB when empty and is as good as any`() throws {
     var options = StoreOptions(durability: .durable)
     options.isSmall = true

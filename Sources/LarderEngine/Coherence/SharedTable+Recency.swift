@@ -168,12 +168,36 @@ extension SharedTable {
       copyWords(at: offset, count: 1, from: old)
     }
     inheritRemovalInterest(from: old)
-    guard shape.recencySlots == old.shape.recencySlots else { return }
+    guard shape.recencySlots == old.shape.recencySlots else {
+      uses.inherit(from: old.uses)
+      return inheritQueues(from: old)
+    }
     copyWords(at: SharedTableLayout.queues, count: EvictionQueues.Word.allCases.count, from: old)
     for offset in stride(from: 0, to: shape.coordination - shape.recency, by: 8) {
       let value = unsafe old.word(old.shape.recency + offset).pointee.load(ordering: .relaxed)
       if value != 0 { unsafe word(shape.recency + offset).pointee.store(value, ordering: .relaxed) }
     }
+  }
+
+  /// Copies the queues of a table of another shape. If they do not fit they begin empty, as those of a lost
+  /// table; so do the ghosts.
+  private func inheritQueues(from old: SharedTable) {
+    func word(_ word: EvictionQueues.Word) -> UInt64 { old.queueWord(word.rawValue) }
+    let rings = [
+      (start: shape.smallQueue, old.shape.smallQueue, word(.smallFirst), word(.smallEnd)),
+      (start: shape.mainQueue, old.shape.mainQueue, word(.mainFirst), word(.mainEnd)),
+    ]
+    let room = UInt64(min(shape.queueSlots, old.shape.queueSlots))
+    guard rings.allSatisfy({ $0.2 <= $0.3 && $0.3 - $0.2 <= room }) else { return }
+    for (start, oldStart, first, end) in rings {
+      for position in first..<end {
+        setQueueElement(start, position, old.queueElement(oldStart, position))
+      }
+    }
+    let kept: [EvictionQueues.Word] = [
+      .smallFirst, .smallEnd, .mainFirst, .mainEnd, .smallBytes, .share, .admissions,
+    ]
+    for kind in kept { setQueueWord(kind.rawValue, word(kind)) }
   }
 
   private func copyWords(at offset: Int, count: Int, from old: SharedTable) {

@@ -131,6 +131,35 @@ package struct UseTable {
     unsafe words[found.index].store(last | uses | UInt64(prefix >> 24), ordering: .relaxed)
   }
 
+  /// Copies the words of a table of another size. The bucket of a word is known only as far as the smaller
+  /// table tells: a larger one gets the word in each bucket that its key may have.
+  ///
+  /// A word stays at its place in the bucket, or comes to the next free one: a search that finds it
+  /// there finds no empty word before it.
+  package func inherit(from old: UseTable) {
+    for bucket in 0...max(mask, old.mask) {
+      for place in 0..<8 {
+        let word = unsafe old.words[(bucket & old.mask) << 3 + place].load(ordering: .relaxed)
+        if word != 0 { insert(word, bucket: bucket & mask, place: place) }
+      }
+    }
+  }
+
+  private func insert(_ word: UInt64, bucket: Int, place: Int) {
+    var oldest: (index: Int, word: UInt64)?
+    for step in 0..<8 {
+      let index = bucket << 3 + (place + step) & 7
+      let found = unsafe words[index].load(ordering: .relaxed)
+      if found == 0 || found & 0xFF == word & 0xFF {
+        return unsafe words[index].store(max(found, word), ordering: .relaxed)
+      }
+      if found < oldest?.word ?? .max { oldest = (index, found) }
+    }
+    if let oldest, oldest.word < word {
+      unsafe words[oldest.index].store(word, ordering: .relaxed)
+    }
+  }
+
   /// Returns the tick of the last use of a key, or zero.
   @inlinable
   package func lastUse(_ prefix: UInt32) -> UInt64 {

@@ -249,6 +249,14 @@ package struct SharedTableShape: Sendable, Hashable {
     self.init(StampSlot.count, recency, isSmall ? 256 : 1024)
   }
 
+  /// Returns the shape for another budget of a store with this one. The slots of processes stay, because
+  /// those that have the store open need them.
+  func adapted(budget: UInt64, entries: UInt64) -> SharedTableShape {
+    if recencySlots == Self.small.recencySlots { return self }
+    let wanted = SharedTableShape(budget: Int(clamping: budget), entries: Int(clamping: entries))
+    return SharedTableShape(stampSlots, wanted.recencySlots, processSlots)
+  }
+
   /// The offset of the stamps in bytes.
   package var stamps: Int {
     let end = SharedTableLayout.processes + processSlots * SharedTableLayout.processSize

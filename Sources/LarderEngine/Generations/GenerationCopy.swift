@@ -37,6 +37,9 @@ internal import Synchronization
 // A writer that committed before K1 and finds the generation superseded at its next check (W4) can
 // conclude that its commit was copied. If the generation is fenced, it writes once more.
 //
+// The shared table of the copy has the size for the budgets of that time; what the old one knows of uses
+// and of the order of eviction is kept, as far as it fits.
+//
 // Commit versions grow with the number of the generation, so whatever a process has cached from the
 // old generation does not validate in the new one. The entries keep the versions of their commits.
 
@@ -55,6 +58,7 @@ extension GenerationBuilder {
       var meta = old.meta
       meta.generation = number
       meta.update(from: old.table)
+      meta.shape = meta.shape.adapted(budget: meta.budget, entries: meta.entryBudget)
       try complete(meta, in: temporary, inheriting: old.table)
       try fault(throwing: .copyWritten)
     } catch {
