@@ -34,7 +34,9 @@ import Testing
     try other.setBytes([1], forKey: 1)
     try expect(10, "entries without an end")
     for key in 10..<15 { try entries.setBytes([1], forKey: key, expires: .after(.seconds(10))) }
-    for key in 15..<17 { try entries.setBytes([1], forKey: key, expires: .afterAccess(.seconds(90))) }
+    for key in 15..<17 {
+      try entries.setBytes([1], forKey: key, expires: .afterAccess(.seconds(90)))
+    }
     try expect(17, "before the end")
     clock.advance(by: .seconds(20))
     try expect(12, "some have expired")

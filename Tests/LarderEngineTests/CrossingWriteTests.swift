@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  /// Where threads meet.
+  /// A place where threads meet.
   private final class Meeting: Sendable {
     private let arrived = Atomic<Int>(0)
 

@@ -31,8 +31,7 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  @Test func `A compaction gives the shared table the size for its budget and keeps last uses`() throws
-  {
+  @Test func `A compaction fits the shared table to the budget and keeps last uses`() throws {
     let clock = ManualClock()
     let store = try SharedStore(
       at: path, StoreOptions(budget: .megabytes(1024), clock: clock.storeClock))

@@ -91,7 +91,7 @@ import Testing
     try await other.value
   }
 
-  /// Where two threads meet at the beginning of each round.
+  /// A place where two threads meet at the beginning of each round.
   private final class Meeting: Sendable {
     private let arrived = Atomic<Int>(0)
 

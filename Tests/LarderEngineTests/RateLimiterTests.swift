@@ -170,7 +170,7 @@ import Testing
     }
   }
 
-  @Test func `A name that gets room of its own keeps the calls that were counted before`() throws {
+  @Test func `A name that gets separate room keeps the calls that were counted before`() throws {
     let limit = RateLimit.slidingWindow(limit: 10, per: .seconds(3600))
     try fill(limit)
     clock.advance(by: .seconds(1800))
@@ -184,7 +184,7 @@ import Testing
     #expect(counts.contains { $0 > 0 })
   }
 
-  @Test func `The room of limiters is in a file of its own, also in the list`() async throws {
+  @Test func `The room of limiters is in a separate file, and the list has both`() async throws {
     let limiter = store.rateLimiter("a", .tokenBucket(rate: 0.001, burst: 1))
     #expect(try limiter.tryAcquire())
     let waiter = Task.detached { try await limiter.acquire(timeout: .seconds(600)) }

@@ -66,7 +66,7 @@ extension Processes {
       peer.continue()
       #expect(try peer.nextLine() == "passed")
     }
-    // The next round begins with nobody.
+    // No caller waits for the next round.
     let error = await #expect(throws: StoreError.self) {
       try await ground.store.barrier("a", parties: 2).wait(timeout: .milliseconds(50))
     }
@@ -129,7 +129,7 @@ extension Processes {
       } catch is CancellationError {
         outcomes.opened += 1
       }
-      try await awaitEventually("nobody waits") { try ground.waiters("a") == 0 }
+      try await awaitEventually("no caller waits") { try ground.waiters("a") == 0 }
     }
     print("barriers: \(outcomes)")
     #expect(outcomes.opened > 0 && outcomes.closed > 0)

@@ -21,8 +21,8 @@ internal import LarderSystem
 //   * The process with the ticket loads the word, counts the requests that wait, and replaces the word
 //     by one with the id of the last party. That fails if a caller has stopped waiting since, and the
 //     requests are counted again. When it succeeds the barrier has opened: every request up to that id
-//     is one of its parties, and is granted by whoever comes to it first: this process, the next one
-//     with the ticket, or its own caller.
+//     is one of its parties, and is granted by the first that comes to it: this process, the next one
+//     with the ticket, or the process of its caller.
 //   * A caller that stops waiting makes its request abandoned first, and changes the number next. If the
 //     word has its id by then, and the request is abandoned still, it was counted, and passes: an
 //     abandoned request is removed only while the word does not have its id. Otherwise no later opening

@@ -11,7 +11,7 @@ internal import LarderSystem
 // then: the slot's name is the rate and a number that the hash of the limiter's name gives. The calls of
 // all names that share it count together, so none is ever permitted more than its rate.
 //
-// A limiter gets a slot of its own, later, only while no caller waits in the shared one, under the
+// A limiter gets a separate slot, later, only while no caller waits in the shared one, under the
 // ticket of that, and with its state: calls that were counted there count for the name still. A caller
 // that found the shared slot searches again when it has its ticket.
 

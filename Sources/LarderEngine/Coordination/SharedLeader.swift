@@ -48,8 +48,8 @@ public struct SharedLeader: Sendable {
   ///
   /// - Complexity: O(*w*) in the callers that lead or wait.
   public var isLeader: Bool {
-    guard let file = try? store.openCore("lock").lockFiles.locks.existingFile(), let key = try? name.key,
-      let slot = file.find(key)
+    guard let file = try? store.openCore("lock").lockFiles.locks.existingFile(),
+      let key = try? name.key, let slot = file.find(key)
     else { return false }
     return (file.list(slot) ?? []).contains { request in
       let state = file.state(request).state

@@ -92,8 +92,8 @@ extension Peer {
       for number in 0..<5000 { try texts.setValue("x", forKey: "\(words[0]):\(number)") }
       return "over"
     case "starve": return try starve(number(words[0]), String(words[1]))
-    case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "window", "names",
-      "acquire", "barrier", "lead":
+    case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "window",
+      "names", "acquire", "barrier", "lead":
       return try locks(command, words)
     case "push", "pop", "claimfirst", "work": return try deques(command, words)
     case "cross": return try cross(number(words[0]), number(words[1]))
