@@ -6,7 +6,7 @@
 // Public, because the two conformances below are.
 public import ArgumentParser
 import Foundation
-public import LarderCoding
+import LarderCoding
 public import LarderEngine
 import LarderMemo
 

@@ -9,7 +9,6 @@ internal import Foundation
 // `PropertyListEncoder` writes null as the string "$null", and the decoder reads every such string as null, also
 // as a key. A property list has no null, so here it is a string like any other: before the decoder reads a list,
 // each string that begins with "$" gets another "$", and loses it again afterwards.
-
 //
 // A list is written and read by `PropertyListSerialization`, so that the two agree about dates before the year
 // 1582 in XML, about which the encoder and the serialization differ.
@@ -34,7 +33,9 @@ extension PropertyListValue {
   ///
   /// - Throws: The errors of Foundation, or `DecodingError` if the list is not one of a dictionary.
   static func values(of list: Data) throws -> [String: PropertyListValue] {
-    let object = try PropertyListSerialization.propertyList(from: list, options: [], format: nil)
+    // The parameter for the format is a pointer; nil is safe.
+    let object = try unsafe PropertyListSerialization.propertyList(
+      from: list, options: [], format: nil)
     let escaped = try PropertyListSerialization.data(
       fromPropertyList: Self.escaped(object), format: .binary, options: 0)
     let values = try PropertyListDecoder().decode([String: PropertyListValue].self, from: escaped)

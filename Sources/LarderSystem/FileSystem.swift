@@ -246,7 +246,7 @@ package enum FileSystem {
   /// The home directory: HOME if it is an absolute path, else that of the user database, else `/root`.
   private static var home: String {
     if let home = environment("HOME"), home.hasPrefix("/") { return home }
-    var entry = passwd()
+    var entry = unsafe passwd()
     var buffer = [CChar](repeating: 0, count: 16_384)
     return unsafe buffer.withUnsafeMutableBufferPointer { buffer in
       var found: UnsafeMutablePointer<passwd>?
