@@ -32,7 +32,8 @@ struct ReadingCommandTests {
       let file = name.split(separator: "/").last.map(String.init) ?? name
       let isCoordination = ["presence", "lock.mdb", "shared.table", "gate"].contains(file)
       var isDirectory: ObjCBool = false
-      _ = unsafe FileManager.default.fileExists(atPath: root + "/" + name, isDirectory: &isDirectory)
+      _ = unsafe FileManager.default.fileExists(
+        atPath: root + "/" + name, isDirectory: &isDirectory)
       result[name] =
         isCoordination || isDirectory.boolValue
         ? [] : try TestFiles.contents(of: root + "/" + name)
@@ -97,7 +98,8 @@ struct ReadingCommandTests {
       }
       if !isCache {
         // A command that writes opens the store as a program does.
-        _ = try tool.output("set", "another", "value")
+        let write = try tool.run("set", "another", "value")
+        #expect(write.status.isSuccess && write.standardError.contains("restored"), "\(write)")
         #expect(try tool.output("list", "--json").split(separator: "\n").count == 401)
       }
     }

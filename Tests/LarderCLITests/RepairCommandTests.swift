@@ -63,6 +63,10 @@ struct RepairCommandTests {
       _ = try tool.output("set", "key", "value", "--durability", "durable")
       let file = tool.store + "/g-1/data.mdb"
       try TestFiles.overwrite([UInt8](repeating: 0, count: 8192), at: 0, in: file)
+      let generation = tool.store + "/g-1"
+      for name in TestFiles.names(in: generation) where name == "synced" || name.hasPrefix("log-") {
+        TestFiles.removeAll(generation + "/" + name)
+      }
       let before = try TestFiles.contents(of: file)
       let outcome = try tool.run("repair", "--yes", "--json")
       #expect(outcome.status == .exited(2), "\(outcome)")

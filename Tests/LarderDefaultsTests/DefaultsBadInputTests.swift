@@ -80,8 +80,18 @@ struct DefaultsBadInputTests {
     defaults.unwatchAll()
   }
 
-  @Test(arguments: [Double.infinity, -.infinity, .nan, 1e300])
-  func `A number that is not finite is a typed error of a Decimal`(number: Double) throws {
+  @Test func `A number that is none is NaN as a Decimal`() throws {
+    let ground = try StoreFixture()
+    try ground.defaults.setValue(Double.nan, forKey: "number")
+    #expect(try ground.defaults.value(Decimal.self, forKey: "number")?.isNaN == true)
+    try ground.defaults.setValue(["price": Double.nan], forKey: "number")
+    let prices = try ground.defaults.value([String: Decimal].self, forKey: "number")
+    #expect(prices?["price"]?.isNaN == true)
+  }
+
+  @Test(arguments: [Double.infinity, -.infinity, 1e300])
+  func `A number that is infinite or too large is a typed error of a Decimal`(number: Double) throws
+  {
     let ground = try StoreFixture()
     try ground.defaults.setValue(number, forKey: "number")
     // As a plain number, and as a field of what CBOR stores.

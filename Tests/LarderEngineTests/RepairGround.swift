@@ -84,6 +84,16 @@ struct RepairGround {
     return try StoreFiles(of: target)
   }
 
+  /// A copy to be damaged, with neither checkpoint nor log: what is readable is all that a repair has.
+  func copyWithoutCheckpoint(to target: String) throws -> StoreFiles {
+    let files = try copy(to: target)
+    let names = TestFiles.names(in: files.generation)
+      .filter { $0 == "synced" || $0.hasPrefix("log-") }
+    #expect(names.count > 1)
+    for name in names { TestFiles.removeAll(files.generation + "/" + name) }
+    return files
+  }
+
   /// Checks the contents of a repaired store. Every value must be the newest, unless commits may be
   /// missing; then it must be an earlier value of its key.
   func check(

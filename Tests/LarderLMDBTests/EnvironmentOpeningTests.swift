@@ -174,7 +174,7 @@ import Testing
     flags = 5
     record.store(flags, at: 12)
     record.store(UInt64(12345), at: 32)
-    record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
+    record.store(XXH64.hash(Array(record.prefix(72))), at: 72)
     try TestFiles.write(record, to: path + "/gate")
     try open(nil, .init(durability: .onDemand)).close()
     try TestFiles.write(record, to: path + "/gate")
@@ -195,7 +195,7 @@ import Testing
     record.store(UInt32(1), at: 40)
     for (size, isOpened) in [(UInt64(0), true), (8192, false)] {
       record.store(size, at: 48)
-      record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
+      record.store(XXH64.hash(Array(record.prefix(72))), at: 72)
       try TestFiles.write(record, to: gate)
       try TestFiles.truncate(path + "/data.mdb", to: 4096)
       #expect(code { try open().close() } == (isOpened ? nil : .damaged))

@@ -230,7 +230,7 @@ import Testing
     // Another PID namespace.
     var record = gate
     record.store(UInt64(77), at: 16)
-    record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
+    record.store(XXH64.hash(Array(record.prefix(72))), at: 72)
     try TestFiles.overwrite(record, at: 0, in: path + "/gate")
     #expect(code { _ = try open() } == .pidNamespaceMismatch)
     try dismiss(peer)

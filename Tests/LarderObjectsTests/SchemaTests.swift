@@ -269,7 +269,8 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     }
     #expect(error?.code == .schemaMismatch)
     #expect(
-      error?.message.contains("stored colour: text, declared colour: integer") == true, "\(error!)")
+      error?.message.contains("stored colour: enum(text), declared colour: integer") == true,
+      "\(error!)")
   }
 
   @Test(.timeLimit(.minutes(15)))

@@ -51,7 +51,7 @@ struct MigrateCommand: ParsableCommand {
       defer { objects.store.close() }
       let (types, migrations) = try objects.summary()
       let building = types.flatMap { type in
-        type.record.indexes.filter { $0.builtTo != nil }.map { (type, $0) }
+        type.record.indexes.filter { !$0.isComplete }.map { (type, $0) }
       }
       let applied = migrations.filter(\.record.isApplied)
       let going = migrations.filter { !$0.record.isApplied }
@@ -65,8 +65,9 @@ struct MigrateCommand: ParsableCommand {
                 building.map { type, index in
                   .object([
                     ("type", .text(type.record.name)), ("index", .text(index.name)),
-                    ("builtTo", .unsigned(index.builtTo!)),
+                    ("builtTo", .unsigned(index.builtTo ?? type.books.nextSequence - 1)),
                     ("last", .unsigned(type.books.nextSequence - 1)),
+                    ("violated", .boolean(index.isViolated == true)),
                   ])
                 })
             ),
@@ -74,10 +75,13 @@ struct MigrateCommand: ParsableCommand {
       } else {
         show(applied, going)
         for (type, index) in building {
-          let share = Double(index.builtTo!) / Double(max(type.books.nextSequence - 1, 1))
+          let last = type.books.nextSequence - 1
+          let share = Double(index.builtTo ?? last) / Double(max(last, 1))
           Console.line(
             "not complete  the index \"\(index.name)\" of \(type.record.name), "
-              + "\(TextLayout.percent(share)); the next program that uses the type continues")
+              + (index.isViolated == true
+                ? "because stored objects have equal values; change or delete all but one"
+                : "\(TextLayout.percent(share)); the next program that uses the type continues"))
         }
         if migrations.isEmpty, building.isEmpty {
           Console.line("No migration was applied, and none is in progress.")

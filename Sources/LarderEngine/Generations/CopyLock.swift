@@ -8,12 +8,12 @@ internal import LarderSystem
 /// `g-<n>.copy`.
 ///
 /// A compaction writes its copy without the open lock. Openers, which hold the open lock, remove
-/// copies that no process writes any more. The kernel releases the lock when its holder exits.
+/// copies that no process writes any more, and hold this lock while they do. The kernel releases the lock when its holder exits.
 struct CopyLock: ~Copyable {
   static let suffix = ".copy"
   private let file: OwnedFile
 
-  /// Acquires the lock. An opener, which looks whether it is held, has it for a moment.
+  /// Acquires the lock. An opener that removes copies has it for a moment.
   ///
   /// - Throws: ``StoreError/Code/inUse`` if another process writes a copy, naming it.
   static func acquire(_ directory: StoreDirectory) throws -> CopyLock {
@@ -33,13 +33,11 @@ struct CopyLock: ~Copyable {
     return CopyLock(file: file)
   }
 
-  /// Whether a process writes a copy.
-  static func isHeld(in directory: StoreDirectory) throws(SystemError) -> Bool {
-    guard try FileSystem.status(of: path(directory)) != nil else { return false }
-    let file = try open(directory)
-    guard try file.tryExclusiveLock() else { return true }
-    file.unlock()
-    return false
+  /// Runs `body` unless a process writes a copy, or that cannot be determined. None begins meanwhile.
+  static func ifFree(in directory: StoreDirectory, _ body: () -> Void) {
+    guard let file = try? open(directory), (try? file.tryExclusiveLock()) == true else { return }
+    defer { file.unlock() }
+    body()
   }
 
   func release() { file.unlock() }

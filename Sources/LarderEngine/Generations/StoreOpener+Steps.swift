@@ -204,12 +204,10 @@ extension StoreOpener {
     but number: UInt64, keepsFiles: Bool = false
   ) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
-    // A copy that no process writes any more is removed; what cannot be determined stays.
-    let isCopying = (try? CopyLock.isHeld(in: directory)) ?? true
-    for name in try FileSystem.names(in: directory.root) {
-      let isCopy = name.hasSuffix(CopyLock.suffix)
-      if isCopy, isCopying { continue }
-      let isUnfinished = isCopy || name.hasSuffix(".tmp")
+    let names = try FileSystem.names(in: directory.root)
+    removeCopies(names.filter { $0.hasSuffix(CopyLock.suffix) })
+    for name in names where !name.hasSuffix(CopyLock.suffix) {
+      let isUnfinished = name.hasSuffix(".tmp")
       let path = directory.root + "/" + name
       // In a durable store's directory there may be files of its owner's.
       guard
@@ -238,5 +236,18 @@ extension StoreOpener {
     }
     // Of a repair that was killed before it came to anything.
     FileSystem.removeTree(directory.generation(number) + "/" + StoreDirectory.setAsideMark)
+  }
+
+  /// Removes copies that no process writes any more.
+  private func removeCopies(_ names: [String]) {
+    guard !names.isEmpty else { return }
+    CopyLock.ifFree(in: directory) {
+      for name in names
+      where CurrentPointer.generation(named: String(name.dropLast(CopyLock.suffix.count))) != nil {
+        let path = directory.root + "/" + name
+        let status = (try? FileSystem.status(of: path, followingLinks: false)) ?? nil
+        if status?.isDirectory == true { FileSystem.removeTree(path) }
+      }
+    }
   }
 }

@@ -48,6 +48,9 @@ struct MigrationSketch {
       "int128": "Int128", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32",
       "uint64": "UInt64", "uint128": "UInt128",
     ]
-    return (names[field.kind] ?? "<#\(field.kind)#>") + (field.isOptional ? "?" : "")
+    // Of an enumeration, its raw values.
+    let kind =
+      field.kind.hasPrefix("enum(") ? String(field.kind.dropFirst(5).dropLast()) : field.kind
+    return (names[kind] ?? "<#\(kind)#>") + (field.isOptional ? "?" : "")
   }
 }
