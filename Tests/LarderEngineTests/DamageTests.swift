@@ -130,8 +130,15 @@ import Testing
       try TestFiles.move(files.table, to: one + "-table")
       try TestFiles.move(theirs.table, to: files.table)
       try TestFiles.move(one + "-table", to: theirs.table)
-      let store = try SharedStore(at: one, .init(durability: durability))
       let second = try SharedStore(at: two, .init(durability: durability))
+      let store: SharedStore
+      do {
+        store = try SharedStore(at: one, .init(durability: durability))
+      } catch let error as StoreError where error.code == .damaged {
+        // By the other's state this one has lost commits, and nothing says which.
+        #expect(durability != .cache, "\(error)")
+        continue
+      }
       for key in 0..<30 {
         // A cache that seems to lack commits starts empty.
         let (value, others) = (try store.bytes(forKey: key), try second.bytes(forKey: key))
