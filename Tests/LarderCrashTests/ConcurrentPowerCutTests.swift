@@ -44,14 +44,15 @@ private struct RecordedCompany {
     let boot = try SystemBoot()
     var lines: [String] = []
     let program = try TestExecutable.peer.path
-    let points: [FaultPoint] = [
-      .logWritten, .logEnded, .beforeCommit, .afterCommit, .logCommitted, .logSyncing,
-      .logFileCreated, .currentRenamed,
-    ]
+    // A broken rule of the log shows in a log: compactions and deaths at names would leave less of it.
+    let hasNames = mutant == nil
+    let points: [FaultPoint] =
+      [.logWritten, .logEnded, .beforeCommit, .afterCommit, .logCommitted, .logSyncing]
+      + (hasNames ? [.logFileCreated, .currentRenamed] : [])
     if durability == "relaxed" { synced = [:] }
     let options = "\(root)/store \(durability)"
     for name in ["a", "b", "c"] {
-      let commands = Self.commands(name, options, &random)
+      let commands = Self.commands(name, options, compacts: hasNames, &random)
       for index in commands.indices where commands[index].hasSuffix(" sync") {
         for earlier in commands[...index] where earlier.hasPrefix("commit ") {
           let known = Self.commit(earlier)
@@ -102,12 +103,12 @@ private struct RecordedCompany {
   }
 
   private static func commands(
-    _ name: String, _ store: String, _ random: inout SeededRandom
+    _ name: String, _ store: String, compacts: Bool, _ random: inout SeededRandom
   ) -> [String] {
     ["open \(store)"]
       + (0..<20).map { index in
         if random.chance(5) { return "checkpoint" }
-        if random.chance(5) { return "compact" }
+        if compacts, random.chance(5) { return "compact" }
         let size = Int.random(in: 10...(random.chance(20) ? 9000 : 600), using: &random)
         let syncs = store.hasSuffix("relaxed") && random.chance(20)
         return "commit \(name) \(index) \(size)\(syncs ? " sync" : "")"

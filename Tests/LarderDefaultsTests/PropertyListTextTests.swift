@@ -39,7 +39,8 @@ struct PropertyListTextTests {
     #expect(try other.defaults.value([String].self, forKey: "list") == texts)
     #expect(try other.defaults.value(Int.self, forKey: "$null") == 7)
     // Other programs read the text as it is.
-    let read = try unsafe PropertyListSerialization.propertyList(from: list, options: [], format: nil)
+    let read = try unsafe PropertyListSerialization.propertyList(
+      from: list, options: [], format: nil)
     #expect((read as? [String: Any])?["text 0"] as? String == "$null")
   }
 

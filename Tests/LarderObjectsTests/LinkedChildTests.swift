@@ -152,7 +152,7 @@ private struct Order: Storable, Equatable {
     }
     #expect(conflict?.attempted.name == "mine" && conflict?.stored?.object.name == "theirs")
     #expect(try store.object(Maker.self, id: "m")?.name == "theirs")
-    // Without a change of its own, the other's is no conflict.
+    // An object that was not changed here is in no conflict.
     var late = try #require(try store.versionedObject(Vehicle.self, id: "a"))
     car = late.object
     #expect(car.parts.count == 1)

@@ -9,7 +9,7 @@ private struct PrivateItem: Storable, Equatable {
   var name: String
 }
 
-/// What a file with a private type of a name that another file has too does.
+/// The calls of a file with a private type whose name is also in another file.
 enum OtherPrivateItem {
   static var storedName: String { PrivateItem.storedName }
 

@@ -140,7 +140,7 @@ private struct Letter: Storable, Equatable {
     #expect(try await known.next()?.map(\.id) == [1, 3])
   }
 
-  @Test func `After a migration to another type the old one is empty for who declares it`() throws {
+  @Test func `After a migration to another type the old one is empty for its programs`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Draft(id: 1), Draft(id: 2)])
     let step = ObjectMigration.objects("send") { (draft: Draft) in Letter(id: draft.id) }
@@ -155,7 +155,7 @@ private struct Letter: Storable, Equatable {
       let error = #expect(throws: ObjectError.self) { try store.save(Draft(id: 3)) }
       #expect(error?.code == .newerSchema)
     }
-    // A program that does not know the migration is told.
+    // A program without the migration gets an error.
     let older = try ObjectStore(at: ground.path, StoreOptions())
     let error = #expect(throws: ObjectError.self) { try older.objects(Draft.self).fetch() }
     #expect(error?.code == .newerSchema && error?.message.contains("Letter") == true)

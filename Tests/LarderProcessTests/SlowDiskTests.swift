@@ -41,7 +41,7 @@ private struct SlowDisk {
 extension Processes {
   @Test(
     .enabled(if: PreloadShim.isAvailable, "needs preload shims"), .timeLimit(.minutes(15)))
-  func `A write that waits for a sync of another process names the sync`() throws {
+  func `The error of a write that waits for a sync of another process contains the sync`() throws {
     let disk = try SlowDisk()
     let slow = try disk.peer("strict timeout=600000")
     let other = try disk.peer("strict timeout=500", isSlow: false)
@@ -64,7 +64,7 @@ extension Processes {
 
   @Test(
     .enabled(if: PreloadShim.isAvailable, "needs preload shims"), .timeLimit(.minutes(15)))
-  func `A write that waits for a sync of its own process names no other process`() throws {
+  func `The error of a write that waits for its own sync has no second process`() throws {
     let disk = try SlowDisk()
     let slow = try disk.peer("durable timeout=500")
     let other = try disk.peer("durable timeout=600000", isSlow: false)

@@ -6,8 +6,8 @@
 // names, one line:
 //
 //   refuse N SUFFIX   the N-th one is not done and returns EIO; the file is removed then
-//   hold SUFFIX       each one waits until the file is removed or says something else
-//   delay MS SUFFIX   each one takes so many milliseconds more
+//   hold SUFFIX       each one ends when the file is removed or has another word
+//   delay MS SUFFIX   each one ends so many milliseconds later
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

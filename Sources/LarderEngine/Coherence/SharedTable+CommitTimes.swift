@@ -81,7 +81,7 @@ extension SharedTable {
   func waitingForDisk<R>(process: Int, _ body: () throws -> R) rethrows -> R {
     let address = unsafe word(offset(process: process) + SharedTableLayout.processWriting)
     let since = unsafe address.pointee.load(ordering: .relaxed)
-    // Without the ticket nobody waits; within another call of this method, the outer one ends it.
+    // Without the ticket no process waits; within another call of this method, the outer one ends it.
     if since == 0 || since & 1 == 1 { return try body() }
     unsafe address.pointee.store(since | 1, ordering: .relaxed)
     defer { unsafe address.pointee.store(since, ordering: .relaxed) }

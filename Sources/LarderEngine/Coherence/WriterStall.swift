@@ -5,7 +5,7 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// What a write has waited for until its time limit.
+/// The cause of a wait of a write until its time limit.
 ///
 /// A process is named only if it is stopped, or has had the writer lock for as long as the write has waited: one that
 /// has it at the end of the wait may have come last. A process that waits for the disk says so in its slot of the

@@ -9,7 +9,7 @@ internal import LarderSystem
 // Every process finds a file that was created or renamed at once. After a loss of power it is there only if its
 // directory was synced since. The process that has made the name may be killed before that sync, or the disk may
 // refuse it; what others store in the file would be lost with the name. So in a store that survives system crashes
-// whoever finds a name knows that it is on the disk, or syncs the directory first:
+// a process that finds a name has a proof that it is on the disk, or syncs the directory first:
 //
 //   generation   It is complete, and its files have their names on the disk, before it is renamed to g-<n>.
 //   g-<n>, CURRENT, and the directories above

@@ -16,7 +16,7 @@ internal import Synchronization
 // The state is the encoded object. An object that another declaration stored (another layout, other fields)
 // is encoded as this program would store it, when it is read.
 //
-// A state that the program has read and creates again is taken as read. Whoever wants to store an earlier
+// A state that the program has read and creates again is taken as read. To store an earlier
 // state saves the object itself. The oldest states are forgotten; their objects are stored, as new ones are.
 
 /// The number of hashes of a set.

@@ -80,7 +80,7 @@ protocol PendingChild: Sendable {
   ) throws -> [any PendingChild]
 }
 
-/// How a child is saved.
+/// The way in which a child is saved.
 struct ChildSaving<Object: Storable> {
   /// The object that was loaded with its parent, changed or unchanged.
   let baseline: Object?

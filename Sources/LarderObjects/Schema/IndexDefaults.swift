@@ -67,7 +67,7 @@ struct IndexDefaults: Sendable {
   }
 }
 
-/// What the declaration of a field contributes to the value of a property.
+/// The part of the value of a property that comes from the declaration of a field.
 struct FieldDeclaration {
   /// The default, and for a property of a value the stored names; empty if there is nothing to compare.
   private(set) var text: String

@@ -49,7 +49,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let fields: [AnyPath: DeclaredField]
   /// Whether code may run when a property is set.
   let hasObservers: Bool
-  /// What distinguishes a private type from others of its name; see `PrivateTypes.swift`.
+  /// The difference of a private type from others of its name; see `PrivateTypes.swift`.
   let place: ImagePlace?
   /// The layout of the declared fields; see ``DeclaresSchema``.
   let layout: ObjectLayout?
