@@ -240,7 +240,7 @@ extension PowerCuts {
     let seed = Seed.announce()
     let scratch = try Scratch()
     var (images, found) = (0, 0)
-    for round in 0..<8 where found == 0 {
+    for round in 0..<24 where found == 0 {
       let trial = seed.derived(UInt64(round))
       let company = try RecordedCompany.record(
         trial, durability: durability, in: scratch, mutant: mutant)
