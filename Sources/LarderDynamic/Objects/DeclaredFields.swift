@@ -54,21 +54,7 @@ struct DeclaredFields: Sendable {
   ///   - forms: The forms of the values of stored objects; without them, a program stored the object.
   /// - Throws: `Flaw` if the program could not decode the object, or would drop a part of it.
   func fitted(_ pairs: [CBORValue.Pair], _ forms: StoredForms?) throws -> CBORValue {
-    var result: [CBORValue.Pair] = []
-    var missing = shape.members
-    for pair in pairs {
-      guard case .text(let name) = pair.key, let field = shape.members[name] else {
-        throw Flaw(
-          message: "the program does not declare a field \(pair.key.jsonText()); it declares "
-            + shape.members.keys.sorted().joined(separator: ", "))
-      }
-      missing[name] = nil
-      result.append(
-        CBORValue.Pair(
-          pair.key, try ShapeFitting(forms: forms).fitted(pair.value, field, at: [name])))
-    }
-    try ShapeFitting.requireNone(of: missing, at: [])
-    return .map(result)
+    try ShapeFitting(forms: forms).members(pairs, shape, [])
   }
 
   /// Returns the first field with a reference to another object, for which only the program can
@@ -167,7 +153,8 @@ struct ShapeFitting {
           + "program, or import with it", isOfForm: true)
   }
 
-  private func members(
+  /// Returns the fields of an object, or of a value at a path in it, as a program stores them.
+  func members(
     _ pairs: [CBORValue.Pair], _ shape: ValueShape, _ path: [String]
   ) throws -> CBORValue {
     var result: [CBORValue.Pair] = []
@@ -175,9 +162,9 @@ struct ShapeFitting {
     for pair in pairs {
       guard case .text(let name) = pair.key, let field = shape.members[name] else {
         throw Flaw(
-          message: "the program does not declare a field \(pair.key.jsonText()) of "
-            + "\(Self.shown(path)); it declares "
-            + shape.members.keys.sorted().joined(separator: ", "), isOfForm: true)
+          message: "the program does not declare a field \(pair.key.jsonText())"
+            + (path.isEmpty ? "" : " of \(Self.shown(path))") + "; it declares "
+            + shape.members.keys.sorted().joined(separator: ", "), isOfForm: !path.isEmpty)
       }
       missing[name] = nil
       result.append(CBORValue.Pair(pair.key, try fitted(pair.value, field, at: path + [name])))

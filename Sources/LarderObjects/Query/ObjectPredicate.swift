@@ -199,12 +199,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     case (_, .all): return left
     default: break
     }
-    func parts(_ predicate: ObjectPredicate) -> (Parts, depth: Int) {
-      if case .and(let parts) = predicate.node { return (parts, predicate.depth) }
-      return (Parts(predicate.node), predicate.depth + 1)
-    }
-    let (first, second) = (parts(left), parts(right))
-    return ObjectPredicate(.and(first.0 + second.0), depth: max(first.depth, second.depth))
+    return joined(left, right, Node.and) { if case .and(let parts) = $0 { parts } else { nil } }
   }
 
   /// Returns a predicate that matches if at least one of the predicates matches.
@@ -219,12 +214,18 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     case (.all, _), (_, .all): return .all
     default: break
     }
-    func parts(_ predicate: ObjectPredicate) -> (Parts, depth: Int) {
-      if case .or(let parts) = predicate.node { return (parts, predicate.depth) }
-      return (Parts(predicate.node), predicate.depth + 1)
-    }
-    let (first, second) = (parts(left), parts(right))
-    return ObjectPredicate(.or(first.0 + second.0), depth: max(first.depth, second.depth))
+    return joined(left, right, Node.or) { if case .or(let parts) = $0 { parts } else { nil } }
+  }
+
+  /// The parts of two predicates side by side, those of a predicate of the same kind as they are.
+  private static func joined(
+    _ left: ObjectPredicate, _ right: ObjectPredicate, _ node: (Parts) -> Node,
+    parts: (Node) -> Parts?
+  ) -> ObjectPredicate {
+    let (first, second) = (parts(left.node), parts(right.node))
+    return ObjectPredicate(
+      node((first ?? Parts(left.node)) + (second ?? Parts(right.node))),
+      depth: max(left.depth + (first == nil ? 1 : 0), right.depth + (second == nil ? 1 : 0)))
   }
 
   /// Returns a predicate that matches if another does not.

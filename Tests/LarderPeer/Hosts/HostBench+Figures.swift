@@ -24,7 +24,9 @@ extension HostBench {
     var previous: Int?
     for number in 0..<(quick ? 300 : 2000) {
       // Not in step with the heartbeat of the link.
-      try await BlockingWork.sleep(for: .microseconds(Int.random(in: 500...1500)))
+      for _ in 0..<Int.random(in: 10...30) {
+        _ = try await caches[0].value(forKey: "none \(number)")
+      }
       while try await caches[1].value(forKey: "k") != previous {}
       let start = Clocks.monotonicNanoseconds()
       try await caches[0].setValue(number, forKey: "k")
@@ -84,9 +86,18 @@ extension HostBench {
     }
     let idle = try await names()
     try group.begin()
-    try await BlockingWork.sleep(for: .milliseconds(700))
-    let busy = try await names()
-    _ = try group.reports()
+    // As many as there are at any time of the work.
+    let end = EndMark()
+    async let work: Void = BlockingWork.run {
+      defer { end.store(true) }
+      _ = try group.reports()
+    }
+    var busy = idle
+    while !end.value {
+      let now = try await names()
+      if now.count > busy.count { busy = now }
+    }
+    try await work
     let links = busy.count { $0 == "larder-link" }
     // One of the others is that of this process.
     let (others, early) = (busy.count - links - 1, idle.count - links - 1)
@@ -96,6 +107,11 @@ extension HostBench {
         isMet: links == 1 && others <= 16,
         own: "\(others) for commands, \(early) before the first", rival: "16 processes of a host")
     ]
+  }
+
+  /// The reads that went to the server.
+  private static func asked(_ store: SharedStore) throws -> UInt64 {
+    try store.remotes().reduce(0) { $0 + $1.fetchedHits + $1.fetchedMisses + $1.revalidations }
   }
 
   func blindness() async throws -> [Figure] {
@@ -114,14 +130,14 @@ extension HostBench {
         do {
           try await cache.setValue(1, forKey: "k")
           if try await cache.value(forKey: "k") == 1 { break }
-        } catch is RedisError {
-          try await BlockingWork.sleep(for: .milliseconds(50))
-        }
+        } catch is RedisError {}
       }
-      try await BlockingWork.sleep(for: .milliseconds(300))
-      // The message about the write has come: this read leaves a copy.
-      _ = try await cache.value(forKey: "k")
-      try await BlockingWork.sleep(for: .milliseconds(100))
+      // Reads ask the server until the message about the write has come; then one leaves a copy.
+      var count: UInt64
+      repeat {
+        count = try Self.asked(store)
+        _ = try await cache.value(forKey: "k")
+      } while try Self.asked(store) != count && ContinuousClock.now < end
       try server.process.stop()
       let start = Clocks.monotonicNanoseconds()
       var last = start

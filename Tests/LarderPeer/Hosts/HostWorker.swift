@@ -252,7 +252,7 @@ final class WorkerRun: Sendable {
   }
 }
 
-private final class EndMark: Sendable {
+final class EndMark: Sendable {
   private let word = Atomic<Bool>(false)
   func store(_ value: Bool) { word.store(value, ordering: .relaxed) }
   var value: Bool { word.load(ordering: .relaxed) }
