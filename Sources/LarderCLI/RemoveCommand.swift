@@ -84,7 +84,7 @@ struct RemoveCommand: ParsableCommand {
       let wanted = try named.map { key in
         let name = namespace ?? ""
         // An argument is always the text of a key.
-        guard !stdin else { return try PrintedKey(line: key, kind: keyType, namespace: name) }
+        guard !stdin else { return try PrintedKey(line: key, kind: keyType, namespace: namespace) }
         return PrintedKey(text: key, namespace: name, key: try keyType.key(key))
       }
       // An invalid namespace is a usage error, too.

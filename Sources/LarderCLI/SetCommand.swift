@@ -33,8 +33,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
     case .bytes, .text: return try plain(text)
     case .json:
       // Foundation's decoder also accepts a byte order mark and commas at the end.
-      guard (try? JSONReader.value(Array(word.utf8), keepsDigits: true)) != nil,
-        !text.hasPrefix("\u{FEFF}"),
+      guard JSONReader.isJSON(Array(word.utf8)), !text.hasPrefix("\u{FEFF}"),
         (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil
       else {
         throw ToolError.usage(

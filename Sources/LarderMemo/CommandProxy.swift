@@ -38,9 +38,25 @@ package enum CommandProxy {
   /// Whether this process was started without standard output.
   package static var isWithoutOutput: Bool { lacksOutput.load(ordering: .relaxed) }
 
-  /// Whether a process with this identifier exists.
-  package static func exists(process: Int32) -> Bool {
-    ProcessIdentity.startTime(of: process) != nil
+  /// The exclusive lock of a file, held as long as this exists or until this process ends.
+  package final class FileLock: Sendable {
+    private let file: OwnedFile
+
+    /// Returns nil if another process has the lock, or the file system has no locks.
+    package init?(_ path: String) {
+      guard let file = try? OwnedFile(path: path), (try? file.tryExclusiveLock()) == true else {
+        return nil
+      }
+      self.file = file
+    }
+  }
+
+  /// Removes a regular file that no process has locked.
+  package static func removeUnlocked(_ path: String) {
+    guard let status = (try? FileSystem.status(of: path, followingLinks: false)) ?? nil,
+      status.isRegularFile, let lock = FileLock(path)
+    else { return }
+    withExtendedLifetime(lock) { _ = try? FileSystem.removeFile(path) }
   }
 
   /// Whether the runtime can open the descriptors that it needs for its first thread switch or

@@ -7,6 +7,7 @@ import Foundation
 import Larder
 import LarderDefaults
 import LarderEngine
+import LarderMemo
 import LarderObjects
 import LarderTestSupport
 import LarderTesting
@@ -17,7 +18,7 @@ struct Silo: Storable {
   var name: String
 }
 
-/// Output that other commands take, and command lines that do what they say.
+/// Output is input of other commands, and a command line is used as it was written.
 @Suite(.timeLimit(.minutes(15)))
 struct ValueModelCommandTests {
   private struct Place: CacheKey, Hashable {
@@ -73,7 +74,7 @@ struct ValueModelCommandTests {
       let again = try tool.run("remove", "--stdin", input: [integer])
       #expect(
         again.status == .exited(1) && again.standardError.contains("namespace \"n\""), "\(again)")
-      // A line that only looks like one is the text of a key.
+      // Without a key, a type and a namespace the line is the text of a key.
       _ = try tool.output("set", "{\"a\":1}", "x")
       _ = try tool.output("remove", "--stdin", input: ["{\"a\":1}"])
     }
@@ -129,20 +130,31 @@ struct ValueModelCommandTests {
     try withTool { tool in
       _ = try tool.output("set", "k", "v")
       let file = tool.store + ".jsonl"
-      // No process has this number.
-      try TestFiles.write([1], to: file + ".part-2147483646")
-      let own = file + ".part-\(ProcessInfo.processInfo.processIdentifier)"
-      try TestFiles.write([1], to: own)
+      let dead = file + ".larder-part-7"
+      try TestFiles.write([1], to: dead)
+      // Other names, and the part of a running export.
+      let others = [file + ".part-2", file + ".larder-part-", file + ".larder-part-8"]
+      for other in others { try TestFiles.write([1], to: other) }
+      let directory = file + ".larder-part-9"
+      try TestFiles.makeDirectory(directory)
+      let lock = try #require(CommandProxy.FileLock(others[2]))
       _ = try tool.output("export", file)
-      #expect(!TestFiles.exists(file + ".part-2147483646") && TestFiles.exists(own))
+      #expect(!TestFiles.exists(dead))
+      for other in others + [directory] { #expect(TestFiles.exists(other), "\(other)") }
+      withExtendedLifetime(lock) {}
     }
   }
 
   @Test func `Only JSON is stored as JSON`() throws {
     try withTool { tool in
-      for text in ["[1,]", "{\"id\":0,}", "\u{FEFF}[1]", "[1] x", "{\"a\":1,\"a\":2}", "01", "'a'"]
-      {
+      for text in ["[1,]", "{\"id\":0,}", "\u{FEFF}[1]", "[1] x", "01", "'a'"] {
         #expect(try tool.run("set", "k", text, "--as", "json").status == .exited(64), "\(text)")
+      }
+      // What is special in the lines of an export is not special here.
+      let deep = String(repeating: "[", count: 200) + String(repeating: "]", count: 200)
+      for text in ["{\"$ref\":\"#/a\"}", "{\"a\":{\"$date\":\"x\"}}", "{\"a\":1,\"a\":2}", deep] {
+        _ = try tool.output("set", "k", text, "--as", "json")
+        #expect(try tool.output("get", "k") == text + "\n")
       }
       _ = try tool.output("set", "k", " {\"a\": [1, 2.5e3, null, \"\\u00e9\"]}\n", "--as", "json")
       #expect(try tool.output("get", "k") == "{\"a\": [1, 2.5e3, null, \"\\u00e9\"]}\n")

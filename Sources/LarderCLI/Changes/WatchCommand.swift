@@ -58,8 +58,11 @@ struct WatchCommand: AsyncParsableCommand {
 
   func run() async throws {
     try await Console.reporting(json: arguments.json) {
-      // Only the change log is written: a damaged cache is an error here, too.
-      try arguments.openForReading().close()
+      // Only the change log is written: a damaged cache is an error here, too. A store that needs a recovery
+      // gets it, as by any program that writes.
+      do {
+        try arguments.openForReading().close()
+      } catch let error as StoreError where error.code == .needsRecovery {}
       let store = try arguments.openExisting()
       defer { store.close() }
       if stop { return try store.setChangeLog(commits: nil) }

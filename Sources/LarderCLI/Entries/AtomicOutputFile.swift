@@ -11,7 +11,8 @@ import LarderMemo
 ///
 /// `-` is standard output. A pipe or a device is written directly. A symbolic link stays: the file
 /// that it points to is replaced. A replaced file keeps its mode. The temporary file of a process that
-/// was killed is removed by the next export to the same path.
+/// was killed is removed by the next export to the same path: its writer has a lock of it, which the
+/// kernel releases.
 final class AtomicOutputFile {
   let handle: FileHandle
   private let place: Place?
@@ -20,6 +21,8 @@ final class AtomicOutputFile {
     /// The temporary path while the file is written.
     let part: String
     let path: String
+    /// The lock of the temporary file.
+    let lock: CommandProxy.FileLock?
   }
 
   private enum Kind { case missing, regular, directory, other }
@@ -43,24 +46,34 @@ final class AtomicOutputFile {
       // The pid in the name: two exports to one file do not write into the same temporary file.
       Self.removeParts(of: path)
       let part = "\(path)\(Self.mark)\(ProcessInfo.processInfo.processIdentifier)"
+      let lock = try Self.created(part)
+      let open = try Self.opened(part)
+      // Before the first write: a file that few users can read stays so.
+      if let mode = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] {
+        try? FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: part)
+      }
+      (handle, place) = (open, Place(part: part, path: path, lock: lock))
+      // An interrupted export leaves no partial file.
+      try CommandProxy.removeWhenInterrupted(part)
+    }
+  }
+
+  /// Creates a temporary file, and returns its lock. Before it is locked, another export may remove it.
+  private static func created(_ part: String) throws -> CommandProxy.FileLock? {
+    for _ in 0..<10 {
       do { try Data().write(to: URL(fileURLWithPath: part)) } catch {
         throw ToolError(
           "file",
           "Cannot create \(part): \(error.localizedDescription) Check that its directory exists and "
             + "is writable.")
       }
-      let open = try Self.opened(part)
-      // Before the first write: a file that few users can read stays so.
-      if let mode = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] {
-        try? FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: part)
-      }
-      (handle, place) = (open, Place(part: part, path: path))
-      // An interrupted export leaves no partial file.
-      try CommandProxy.removeWhenInterrupted(part)
+      if let lock = CommandProxy.FileLock(part), kind(of: part) == .regular { return lock }
     }
+    // A file system without locks: there no export removes it.
+    return nil
   }
 
-  private static let mark = ".part-"
+  private static let mark = ".larder-part-"
 
   /// Removes the temporary files of exports to a path whose processes were killed.
   private static func removeParts(of path: String) {
@@ -68,11 +81,8 @@ final class AtomicOutputFile {
     let directory = url.deletingLastPathComponent().path
     let prefix = url.lastPathComponent + mark
     for name in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-    where name.hasPrefix(prefix) {
-      guard let pid = Int32(name.dropFirst(prefix.count)), !CommandProxy.exists(process: pid) else {
-        continue
-      }
-      try? FileManager.default.removeItem(atPath: directory + "/" + name)
+    where name.hasPrefix(prefix) && Int32(name.dropFirst(prefix.count)) != nil {
+      CommandProxy.removeUnlocked(directory + "/" + name)
     }
   }
 

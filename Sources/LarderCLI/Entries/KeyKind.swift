@@ -65,26 +65,24 @@ struct PrintedKey {
   /// --json` prints it, or the text of a key.
   ///
   /// - Throws: ``ToolError`` or `CodecError` if the line names no key.
-  init(line: String, kind: KeyKind, namespace: String) throws {
+  init(line: String, kind: KeyKind, namespace: String?) throws {
     guard line.hasPrefix("{"), let value = try? JSONReader.value(Array(line.utf8)),
-      case .text(let text)? = FieldPath(["key"]).value(in: value)
+      case .text(let text)? = FieldPath(["key"]).value(in: value),
+      case .text(let type)? = FieldPath(["keyType"]).value(in: value),
+      case .text(let name)? = FieldPath(["namespace"]).value(in: value)
     else {
-      (self.text, self.namespace) = (line, namespace)
+      (self.text, self.namespace) = (line, namespace ?? "")
       key = try kind.key(line)
       return
     }
-    self.text = text
-    self.namespace =
-      if case .text(let name)? = FieldPath(["namespace"]).value(in: value) { name } else {
-        namespace
-      }
-    var kind = kind
-    if case .text(let name)? = FieldPath(["keyType"]).value(in: value) {
-      guard let named = KeyKind(argument: name) else {
-        throw ToolError.usage("\"\(name)\" is no type of keys, in the line \(line).")
-      }
-      kind = named
+    guard namespace == nil || namespace == name else {
+      throw ToolError.usage(
+        "A line names the namespace \"\(name)\", and --namespace another one: \(line)")
     }
+    guard let kind = KeyKind(argument: type) else {
+      throw ToolError.usage("\"\(type)\" is no type of keys, in the line \(line).")
+    }
+    (self.text, self.namespace) = (text, name)
     key = try kind.key(text)
   }
 

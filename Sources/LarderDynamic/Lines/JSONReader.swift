@@ -17,12 +17,25 @@ package struct JSONReader {
   private let bytes: [UInt8]
   private var position = 0
   private let keepsDigits: Bool
+  /// Whether the forms of `LosslessJSONWriter.swift` and the rules of lines do not apply.
+  private let isPlain: Bool
 
   /// The maximum nesting of objects and arrays, less than the limit of stored values.
   static let maximumDepth = 100
+  /// That of JSON in general, as in Foundation.
+  private static let plainDepth = 512
 
-  private init(_ bytes: [UInt8], keepsDigits: Bool) {
-    (self.bytes, self.keepsDigits) = (bytes, keepsDigits)
+  private init(_ bytes: [UInt8], keepsDigits: Bool, isPlain: Bool = false) {
+    (self.bytes, self.keepsDigits, self.isPlain) = (bytes, keepsDigits, isPlain)
+  }
+
+  /// Returns whether a text is JSON of at most 512 levels, by the grammar of RFC 8259 alone.
+  package static func isJSON(_ bytes: [UInt8]) -> Bool {
+    var reader = JSONReader(bytes, keepsDigits: true, isPlain: true)
+    guard String(validating: bytes, as: UTF8.self) != nil, (try? reader.value(depth: 0)) != nil
+    else { return false }
+    reader.skipSpace()
+    return reader.position == bytes.count
   }
 
   /// Returns the value of a JSON text.
@@ -67,9 +80,8 @@ package struct JSONReader {
     guard let first = current else { throw flaw("A value is missing; the line is truncated.") }
     switch first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
-      guard depth < Self.maximumDepth else {
-        throw flaw("This is more than \(Self.maximumDepth) levels deep.")
-      }
+      let limit = isPlain ? Self.plainDepth : Self.maximumDepth
+      guard depth < limit else { throw flaw("This is more than \(limit) levels deep.") }
       return first == UInt8(ascii: "{") ? try object(depth + 1) : try array(depth + 1)
     case UInt8(ascii: "\""): return .text(try string())
     case UInt8(ascii: "t"): return try word("true", .boolean(true))
@@ -111,18 +123,18 @@ package struct JSONReader {
       skipSpace()
       guard current == UInt8(ascii: "\"") else { throw flaw("The name of a field is missing.") }
       let name = try string()
-      guard names.insert(Array(name.utf8)).inserted else {
+      guard names.insert(Array(name.utf8)).inserted || isPlain else {
         throw flaw("The field \"\(name)\" occurs twice.")
       }
       skipSpace()
       guard take(":") else { throw flaw("A colon is missing after the name of a field.") }
       skipSpace()
-      if name == "$date", pairs.isEmpty, let exact = try exactDate() { return exact }
+      if name == "$date", pairs.isEmpty, !isPlain, let exact = try exactDate() { return exact }
       pairs.append(CBORValue.Pair(.text(name), try value(depth: depth)))
       skipSpace()
     } while take(",")
     guard take("}") else { throw flaw("The object needs a comma or a closing brace here.") }
-    if pairs.count == 1, case .text(let name) = pairs[0].key, name.hasPrefix("$") {
+    if !isPlain, pairs.count == 1, case .text(let name) = pairs[0].key, name.hasPrefix("$") {
       guard let special = Self.special(name, pairs[0].value) else {
         position = start
         throw flaw("\(name) is not $date, $uuid, $bytes or $cbor with a value of its kind.")

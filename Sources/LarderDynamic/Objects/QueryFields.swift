@@ -197,9 +197,13 @@ struct QueryFields: Sendable {
     let wanted = Array(path.joined(separator: "/").utf8)
     var found: (name: String, value: CBORValue?)?
     try ObjectReading.scanIndex(index.number, in: snapshot) { _, sequence in
-      guard
-        let object = try? ObjectReading.moving(type: type.number, sequence: sequence, in: snapshot)
-      else { return true }
+      let moving: MigratingObject?
+      do {
+        moving = try ObjectReading.moving(type: type.number, sequence: sequence, in: snapshot)
+      } catch is DamagedObject {
+        return true
+      }
+      guard let object = moving else { return true }
       for key in object.keys where key.index == index.number {
         guard let elements = IndexKeyElement.elements(of: key.bytes), elements.count == 3,
           case .bytes(let target) = elements[0], elements[2] == .bytes(wanted)
@@ -215,8 +219,10 @@ struct QueryFields: Sendable {
       return nil
     }
     // A migration moved the objects; the ids are the same.
+    var names: Set<String> = [record.name]
     while let moved = record.movedTo {
-      guard let next = try ObjectReading.type(named: moved, snapshot) else { return nil }
+      guard names.insert(moved).inserted, let next = try ObjectReading.type(named: moved, snapshot)
+      else { return nil }
       record = next
     }
     let reference = found.value.flatMap { FieldPath(path).value(in: $0) }

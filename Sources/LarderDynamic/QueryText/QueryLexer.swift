@@ -117,6 +117,8 @@ struct QueryLexer {
 
   private static func continuesName(_ scalar: Unicode.Scalar) -> Bool {
     if isLetter(scalar) || scalar.properties.numericType != nil { return true }
+    // Of Persian and Indic words.
+    if scalar.properties.isJoinControl { return true }
     return switch scalar.properties.generalCategory {
     case .nonspacingMark, .spacingMark, .enclosingMark: true
     default: false
