@@ -171,6 +171,7 @@ public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
         isLimit: false, query: { try $0.where(validator.predicate(property)) },
         values: { values in
           let predicate = try validator.predicate(property)
+          try predicate.validate(Archived<Archive>.storedName)
           return values.filter { predicate.holds(for: Archived($0)) }
         }))
   }

@@ -64,11 +64,15 @@ extension StoreTransaction {
       }
     }
     guard let second else { return nil }
-    let other = withSnapshot {
-      try? ObjectReading.object(type: type, sequence: second, in: $0)
+    let id = try withSnapshot { snapshot in
+      do {
+        return try ObjectReading.object(type: type, sequence: second, in: snapshot)?.id
+      } catch is DamagedObject {
+        return Array("of sequence number \(second), damaged".utf8)
+      }
     }
     return conflict(
-      ObjectIndexKey(index: index, bytes: last.key), other?.id ?? [], heldBy: last.sequence, type)
+      ObjectIndexKey(index: index, bytes: last.key), id ?? [], heldBy: last.sequence, type)
   }
 
   /// Returns a conflict of a save that deferred its conflicts, if no later change of the transaction

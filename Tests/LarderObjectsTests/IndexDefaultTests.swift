@@ -30,7 +30,7 @@ private struct Inner9: StorableValue, Equatable {
   }
 }
 
-private enum Keys: String, CodingKey { case id, level, inner, token }
+private enum Keys: String, CodingKey { case id, level, inner, token, code }
 
 private struct Defaulted7: DeclaresSchema, Equatable {
   let id: Int
@@ -123,6 +123,32 @@ private struct Stamped: DeclaresSchema, Equatable {
   }
 }
 
+/// A default that is no literal, and the same for each object.
+private struct Coded: DeclaresSchema, Equatable {
+  let id: Int
+  var code: String
+  static let storedName = "Defaulted"
+  static let indexes = [Index<Coded>("code", \.code, unique: true)]
+
+  init(id: Int, code: String) { (self.id, self.code) = (id, code) }
+
+  init(from decoder: any Decoder) throws {
+    let fields = try StoredFieldsDecoder(decoder, keyedBy: Keys.self)
+    id = try fields.value(.id)
+    code = try fields.value(.code, default: ["none"].joined())
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var fields = StoredFieldsEncoder(encoder, keyedBy: Keys.self)
+    try fields.set(.id, id)
+    try fields.set(.code, code)
+  }
+
+  static var schema: ObjectSchema<Coded> {
+    ObjectSchema([.field("id", \Self.id), .computed("code", \Self.code)], indexes: [])
+  }
+}
+
 @Suite(.timeLimit(.minutes(15))) struct IndexDefaultTests {
   private func check7(_ store: ObjectStore) throws {
     let all = store.objects(Defaulted7.self)
@@ -158,6 +184,25 @@ private struct Stamped: DeclaresSchema, Equatable {
     #expect(try all.where(\.level == 7).set(\.level, to: 8) == 0)
     #expect(try all.where(\.level == 9).set(\.level, to: 8) == 5)
     #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test
+  func `Equal defaults that are not literals violate a new unique index, and others are saved`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions())
+    try ground.store.save((0..<3).map { Bare(id: $0) })
+    let store = try ObjectStore(at: ground.path, StoreOptions())
+    let error = #expect(throws: ObjectError.self) { try store.prepare(Coded.self) }
+    #expect(error?.code == .uniqueViolation, "\(error.map { "\($0)" } ?? "")")
+    try store.save(Coded(id: 10, code: "own"))
+    let second = #expect(throws: ObjectError.self) { try store.save(Coded(id: 11, code: "own")) }
+    #expect(second?.ids.sorted() == ["10", "11"])
+    try store.save([Coded(id: 1, code: "a"), Coded(id: 2, code: "b")])
+    try store.prepare(Coded.self)
+    let query = store.objects(Coded.self).where(\.code == "own")
+    #expect(try query.explain().hasPrefix("scan index") && query.fetch().map(\.id) == [10])
+    #expect(try store.storage.verify() == [])
   }
 
   @Test func `A default that is another for each object is stored by the build of its index`()

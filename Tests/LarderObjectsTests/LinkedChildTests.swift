@@ -21,6 +21,14 @@ private struct Order: Storable, Equatable {
   }
 }
 
+/// The maker of a newer program.
+private struct MakerWithCity: Storable {
+  let id: String
+  var name: String
+  var city: String?
+  static var storedName: String { Maker.storedName }
+}
+
 @Suite(.timeLimit(.minutes(15))) struct LinkedChildTests {
   /// Reads a maker in some way.
   private typealias Reading = @Sendable (ObjectStore) throws -> Maker?
@@ -69,6 +77,44 @@ private struct Order: Storable, Equatable {
     #expect(try other.object(Maker.self, id: "m")?.name == "changed", "\(name)")
     try store.save(Vehicle(id: "fourth", year: 4, maker: Maker(id: "m", name: "another")))
     #expect(try other.object(Maker.self, id: "m")?.name == "another", "\(name)")
+  }
+
+  @Test(arguments: [false, true])
+  func `A state that was written and read in a failed transaction is stored by the next save`(
+    query: Bool
+  ) throws {
+    struct Stop: Error {}
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Maker(id: "m", name: "one"))
+    let maker = Maker(id: "m", name: "two")
+    #expect(throws: Stop.self) {
+      try store.write { transaction in
+        try transaction.save(maker)
+        let read =
+          query
+          ? try transaction.fetch(store.objects(Maker.self)).first
+          : try transaction.object(Maker.self, id: "m")
+        #expect(read?.name == "two")
+        throw Stop()
+      }
+    }
+    try store.save(Vehicle(id: "v", year: 1, maker: maker))
+    #expect(try store.object(Maker.self, id: "m")?.name == "two")
+  }
+
+  @Test func `A child that a newer program stored with another field is linked, not written`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    let newer = try ObjectStore(at: ground.path, StoreOptions())
+    try newer.save(MakerWithCity(id: "m", name: "old", city: "Turin"))
+    let maker = try #require(try store.object(Maker.self, id: "m"))
+    try newer.save(MakerWithCity(id: "m", name: "new", city: "Turin"))
+    try store.save(Vehicle(id: "v", year: 1, maker: maker))
+    let now = try newer.object(MakerWithCity.self, id: "m")
+    #expect(now?.name == "new" && now?.city == "Turin")
   }
 
   @Test func `A child that was read and deleted elsewhere is stored again with its parent`() throws

@@ -53,7 +53,7 @@ import Testing
     }
     let query = store.objects(UniqueBook.self).where(\.title == "x")
     #expect(try query.fetch().map(\.id) == [1, 2])
-    #expect(try query.explain().contains("is not built"))
+    #expect(try query.explain().contains("is not used"))
     expectViolation(["1", "2"], text) { try store.prepare(UniqueBook.self) }
     // The same in another process, whatever it does first.
     let other = try ObjectStore(at: ground.path, StoreOptions())

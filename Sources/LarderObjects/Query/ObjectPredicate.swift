@@ -175,7 +175,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
   /// Checks a predicate before a query uses it.
   ///
   /// - Throws: ``ObjectError/Code/invalidPredicate`` if it has too many levels.
-  func validate(_ type: String) throws(ObjectError) {
+  package func validate(_ type: String) throws(ObjectError) {
     guard case .tooDeep = node else { return }
     throw ObjectError(
       .invalidPredicate, type: type,

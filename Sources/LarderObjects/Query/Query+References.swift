@@ -55,10 +55,9 @@ struct Inclusion<Object: Storable>: Sendable {
       }
     }
     let kind = collection.kind
-    guard let record = try ObjectReading.type(named: kind.name, snapshot) else {
+    guard let record = try kind.readable(ObjectReading.type(named: kind.name, snapshot)) else {
       return { _, _ in .init(object: nil, state: 0) }
     }
-    try kind.requireReadable(record)
     // In a transaction, the references of the children load its uncommitted writes as well.
     let decoder =
       context.overlay.map {

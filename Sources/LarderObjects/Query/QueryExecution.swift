@@ -274,8 +274,12 @@ struct QueryExecution<Object: Storable> {
     {
       return nil
     }
-    kind.noteRead(
-      ObjectTypeDescriptor<Object>.object(of: decoded), id: id, bytes, ownLayout: ownLayout)
+    let isUncommitted =
+      decoder.context.overlay?.hasChanged(ObjectIdentity(type: kind.name, id: id.copied())) == true
+    if !isUncommitted {
+      kind.noteRead(
+        ObjectTypeDescriptor<Object>.object(of: decoded), id: id, bytes, ownLayout: ownLayout)
+    }
     var found = FoundObject(
       decoded: decoded, sequence: head.sequence, commitVersion: head.commitVersion)
     if trail != nil, let map = record.map(of: bytes, head) {

@@ -209,8 +209,7 @@ struct RelatedSearch {
     if let source = context.source {
       record = try source.record(of: kind, snapshot)
     } else {
-      record = try ObjectReading.type(named: kind.name, snapshot)
-      if let record { try kind.requireReadable(record) }
+      record = try kind.readable(ObjectReading.type(named: kind.name, snapshot))
     }
     guard let record else { return .some(nil) }
     if QueryPlan(query, kind, record).scan == nil {

@@ -14,7 +14,10 @@ internal import Synchronization
 // linked, not stored. A child that was changed has another state, and a new one has none.
 //
 // The state is the encoded object. An object that another declaration stored (another layout, other fields)
-// is encoded as this program would store it, when it is read.
+// is encoded as this program would store it, when it is read. Without a layout that does not show, nor does a
+// set, whose order differs between processes: so the first objects of a type, and one of sixteen later, are
+// encoded for a comparison, and all after the first one that differs. A state that the transaction itself has
+// written does not count as read: it may be rolled back.
 //
 // A state that the program has read and creates again is taken as read. To store an earlier
 // state saves the object itself. The oldest states are forgotten; their objects are stored, as new ones are.
@@ -30,6 +33,9 @@ final class ReadStates: Sendable {
     var used = 0
     /// The place of the next hash in a full set.
     var turn = 0
+    var count = 0
+    /// Whether an object was stored otherwise than this process encodes it.
+    var encodesAnew = false
 
     func set(of hash: UInt64) -> Int {
       Int(truncatingIfNeeded: hash >> 8) & (words.count / width &- 1) &* width
@@ -59,13 +65,25 @@ final class ReadStates: Sendable {
     return hash == 0 ? 1 : hash
   }
 
-  func note(_ hash: UInt64) {
+  /// Notes a state.
+  ///
+  /// - Returns: Whether the object is to be encoded and compared.
+  @discardableResult
+  func note(_ hash: UInt64) -> Bool {
     state.withLock { state in
       if (state.used + 1) * 2 > state.words.count, state.words.count < Self.largest {
         Self.grow(&state)
       }
       state.enter(hash)
+      state.count &+= 1
+      return state.encodesAnew || state.count <= 64 || state.count & 15 == 0
     }
+  }
+
+  /// Notes how this process encodes an object that it found in another form.
+  func noteDifference(_ hash: UInt64) {
+    state.withLock { $0.encodesAnew = true }
+    note(hash)
   }
 
   func contains(_ hash: UInt64) -> Bool {
@@ -99,17 +117,24 @@ extension ObjectTypeDescriptor {
   ///   - number: The number of the program's own layout, if `bytes` may be an object with one.
   func noteRead(_ object: Object, id: RawSpan, _ bytes: RawSpan, ownLayout number: Int? = nil) {
     var isOwn = true
+    var mayDiffer = layout == nil
     if let layout {
       if let map = StoredField.head(bytes, 0), map.major == 5 {
         isOwn = map.argument == UInt64(layout.names.count)
+        mayDiffer = true
       } else {
         isOwn = number != nil && ObjectLayouts.number(in: bytes) == number.map(UInt64.init)
       }
     }
     if isOwn {
-      reads.note(ReadStates.hash(id, bytes))
+      let hash = ReadStates.hash(id, bytes)
+      guard reads.note(hash), mayDiffer, let map = try? encode(object, ReferenceCollector()) else {
+        return
+      }
+      let own = map.withRawSpan { ReadStates.hash(id, $0) }
+      if own != hash { reads.noteDifference(own) }
     } else if let map = try? encode(object, ReferenceCollector()) {
-      map.withRawSpan { reads.note(ReadStates.hash(id, $0)) }
+      _ = map.withRawSpan { reads.note(ReadStates.hash(id, $0)) }
     }
   }
 

@@ -249,6 +249,11 @@ final class TransactionOverlay: Sendable {
     }
   }
 
+  /// Whether the transaction has written an object: its state is not committed, and may never be.
+  func hasChanged(_ reference: ObjectIdentity) -> Bool {
+    if case .none = change(reference) { false } else { true }
+  }
+
   func change(_ reference: ObjectIdentity) -> Change {
     state.withLock { state in
       state.settle()

@@ -204,7 +204,12 @@ extension ObjectTypeDescriptor {
     transaction.isBuildingIndex = true
     defer { transaction.isBuildingIndex = wasBuilding }
     for (stored, object) in batch.completed {
-      let now = try? transaction.entries.object(type: record.number, id: stored.id)
+      let now: StoredObject?
+      do {
+        now = try transaction.entries.object(type: record.number, id: stored.id)
+      } catch is DamagedObject {
+        continue
+      }
       guard now?.sequence == stored.sequence, now?.commitVersion == stored.commitVersion else {
         continue
       }

@@ -30,10 +30,12 @@ extension ObjectTypeDescriptor {
     var share = 0.0
     if let stored = record.indexes.first(where: { index.isStored(as: $0) }) {
       guard !stored.isComplete else { return nil }
-      let books = try ObjectReading.books(record.number, snapshot)
       if stored.isViolated == true {
-        share = 0
-      } else if let builtTo = stored.builtTo {
+        let cause = build.failure.map { "\($0)" } ?? "stored objects have the same key"
+        return "index \"\(index.name)\" is not used: \(cause)"
+      }
+      let books = try ObjectReading.books(record.number, snapshot)
+      if let builtTo = stored.builtTo {
         share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
       } else {
         let noted = try ObjectReading.noted(

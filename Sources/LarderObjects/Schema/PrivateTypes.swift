@@ -15,8 +15,9 @@ internal import LarderSystem
 // known build at another place is another type, and gets an error that asks for `storedName`.
 
 extension ObjectTypeDescriptor {
-  /// The maximum number of builds in a record; the oldest is forgotten.
-  private static var mostPlaces: Int { 8 }
+  /// The maximum number of builds in a record. None is forgotten: programs of more builds would replace each
+  /// other's places with each save. The types of further builds are not compared.
+  private static var mostPlaces: Int { 64 }
 
   /// Returns the place of a private or local type that is stored under its default name, or `nil` for all
   /// others.
@@ -51,9 +52,9 @@ extension ObjectTypeDescriptor {
     guard let place else { return false }
     let own = ObjectTypeRecord.Place(image: place.image, offset: place.offset)
     var places = record.places ?? []
-    if places.contains(own) { return false }
+    if places.contains(own) || places.count >= Self.mostPlaces { return false }
     places.append(own)
-    record.places = places.suffix(Self.mostPlaces)
+    record.places = places
     return true
   }
 }

@@ -112,9 +112,9 @@ extension ObjectTransaction {
     let property = AnyPath(path: path)
     guard let field = kind.fields[property], property != AnyPath(path: \Object.id),
       let coder = StoredFieldCoder.of(Value.self), query.canUpdateFields,
-      let record = try entries.objectType(named: kind.name), kind.changesFields(property, record)
+      let record = try kind.readable(entries.objectType(named: kind.name)),
+      kind.changesFields(property, record)
     else { return nil }
-    try kind.requireReadable(record)
     let changes = FieldChanges(FieldLocator(field.key, record.layouts), field, coder)
     // All closures are called before the first write, as by the other way.
     var wholes = try visit(query, kind, record, changes, change)

@@ -125,6 +125,13 @@ extension ObjectTransaction {
     _ object: Object, _ kind: ObjectTypeDescriptor<Object>, _ write: ObjectWrite,
     _ record: ObjectTypeRecord, keepsExisting: Bool
   ) throws {
+    var write = write
+    if isBuildingIndex {
+      // Whether stored objects violate an index that is built is found when it has all keys.
+      write.uniqueIndexes.removeAll { number in
+        record.indexes.contains { $0.number == number && !$0.hasAllKeys }
+      }
+    }
     var stored = write.bytes
     let (store, overlay) = (store, overlay)
     do {

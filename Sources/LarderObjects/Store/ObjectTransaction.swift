@@ -153,7 +153,9 @@ public struct ObjectTransaction: ~Copyable {
   func decoded<Object: Storable>(_ stored: StoredObject) throws -> Object {
     let kind = store.kind(Object.self)
     let object = try kind.decode(stored, ReferenceDecoder(context())).object
-    kind.noteRead(object, stored)
+    if !overlay.hasChanged(ObjectIdentity(type: kind.name, id: stored.id)) {
+      kind.noteRead(object, stored)
+    }
     return object
   }
 
