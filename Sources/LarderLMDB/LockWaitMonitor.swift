@@ -195,10 +195,12 @@ extension LockWaitMonitor {
     let word = unsafe larder_mutex_word(page.base + writer)
     let thread = larder_mutex_word_holder(word)
     if thread == 0 { return true }
-    let age = wait.age(of: thread)
+    guard let age = wait.question(about: thread, first: Self.shortPatience, then: Self.patience)
+    else {
+      return false
+    }
     let isDamaged =
-      age >= Self.shortPatience
-      && (larder_thread_exists(thread) == 0 || age >= Self.patience && !canHold(thread))
+      larder_thread_exists(thread) == 0 || age >= Self.patience && !canHold(thread)
     if isDamaged { abandon(writer, word) }
     return false
   }
@@ -208,14 +210,21 @@ extension LockWaitMonitor {
 package struct WriterLockWait {
   private var thread: Int32 = 0
   private var since: UInt64 = 0
+  /// The age at which the thread is asked about again: an answer costs system calls, and the wait looks each
+  /// millisecond.
+  private var next: UInt64 = 0
 
   package init() {}
 
-  /// Returns for how long the lock has named a thread, as far as this wait has seen; in nanoseconds.
-  fileprivate mutating func age(of thread: Int32) -> UInt64 {
+  /// Returns for how long the lock has named a thread, in nanoseconds, if it is time to ask about the thread: after
+  /// `first`, and each time that `then` has passed.
+  fileprivate mutating func question(about thread: Int32, first: UInt64, then: UInt64) -> UInt64? {
     let now = Clocks.monotonicNanoseconds()
-    if thread != self.thread { (self.thread, since) = (thread, now) }
-    return now &- since
+    if thread != self.thread { (self.thread, since, next) = (thread, now, first) }
+    let age = now &- since
+    guard age >= next else { return nil }
+    next = max(then, age &+ (next == first ? 0 : then))
+    return age
   }
 }
 

@@ -101,12 +101,16 @@ package enum FileSystem {
   }
 
   /// Makes the name of `path` survive a loss of power, and the names of the directories above it,
-  /// which may be new as well.
+  /// which may be new as well, up to the root of the file system.
   ///
   /// - Throws: As ``synchronizeName(of:)``.
   package static func synchronizeParents(of path: String) throws(SystemError) {
     var name = path[...]
+    let device = try status(of: path)?.device
     while let slash = name.lastIndex(of: "/") {
+      let parent = slash == name.startIndex ? "/" : String(name[..<slash])
+      // The name of a mounted directory is that of its mount.
+      if let device, let other = try status(of: parent)?.device, other != device { return }
       try synchronizeName(of: String(name))
       name = name[..<slash]
     }

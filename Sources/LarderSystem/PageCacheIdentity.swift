@@ -16,11 +16,13 @@ internal import CLarderLMDB
 //                gets the id, and as long as the mount exists, its super block does. Mounts are more than super
 //                blocks: a bind mount, a mount namespace and a restarted container have other ids for the same one.
 //   file system  the super block itself. ext4, xfs and f2fs: the inode number of its directory in sysfs, which is
-//                made when it is mounted and has a number that no later one gets; tmpfs: the id that it draws when
-//                it is mounted. Other file systems have none.
+//                made when it is mounted and has a number that no later one gets (64-bit systems, from Linux 5.5);
+//                tmpfs: the id that it draws when it is mounted. Other file systems have none.
 //
-// Both are hashes, with the boot, the device and the inode of the file: so no copy of the file, no snapshot of a
-// subvolume, and no file that replaced it has a proof. Without a word that is the same there is no proof: on a file
+// Both are hashes, with the boot, the device, the inode of the file, and the id that statfs has for its file system,
+// which on btrfs contains the subvolume (its device number can be given again): so no copy of the file, no snapshot of
+// a subvolume, and no file that replaced it has a proof. Without a boot id there is none. Neither word shows that no
+// page was lost: a kernel can drop pages whose write the device refused, and keep the super block. Without a word that is the same there is no proof: on a file
 // system without the second word after a change of the mount, before Linux 6.8 on such a file system always. The ids
 // of `/proc/self/mountinfo` are no substitute, because a new mount gets the number of one that has ended.
 
@@ -61,7 +63,9 @@ package struct PageCacheIdentity: Sendable, Hashable {
 
   private static func mount(of file: FileStatus, _ descriptor: CInt) -> UInt64 {
     let id = larder_mount_id(descriptor)
-    return id == 0 ? 0 : proof(1, id, file)
+    var system: UInt64 = 0
+    _ = unsafe larder_open_file_system(descriptor, &system)
+    return id == 0 ? 0 : proof(1, id, file, system)
   }
 
   private static func fileSystem(of file: FileStatus, _ descriptor: CInt) -> UInt64 {
@@ -69,7 +73,7 @@ package struct PageCacheIdentity: Sendable, Hashable {
     var id: UInt64 = 0
     let type = unsafe larder_open_file_system(descriptor, &id)
     if type == 0x0102_1994 { return id == 0 ? 0 : proof(2, id, file) }  // tmpfs
-    guard let name = sysfsNames[type],
+    guard Int.bitWidth == 64, ProcessIdentity.kernelVersion >= (5, 5), let name = sysfsNames[type],
       let inode = superBlockInode(name, device: file.device)
     else { return 0 }
     return proof(3, inode, file)
@@ -97,9 +101,12 @@ package struct PageCacheIdentity: Sendable, Hashable {
   }
   #endif
 
-  private static func proof(_ kind: UInt64, _ id: UInt64, _ file: FileStatus) -> UInt64 {
+  private static func proof(
+    _ kind: UInt64, _ id: UInt64, _ file: FileStatus, _ system: UInt64 = 0
+  ) -> UInt64 {
+    guard ProcessIdentity.hasBootID else { return 0 }
     var bytes: [UInt8] = []
-    for word in [kind, ProcessIdentity.bootID, file.device, file.inode, id] {
+    for word in [kind, ProcessIdentity.bootID, file.device, file.inode, id, system] {
       bytes.append(littleEndian: word)
     }
     return max(XXH64.hash(bytes), 1)

@@ -39,6 +39,20 @@ package enum ProcessIdentity {
     #endif
   }()
 
+  /// Whether ``bootID`` is one: without `/proc` it is the same for every start of the system.
+  package static var hasBootID: Bool { bootID != 1 }
+
+  /// The version of the Linux kernel, such as 6.8; zero if it is not known.
+  package static let kernelVersion: (major: Int, minor: Int) = {
+    guard let file = try? OwnedFile(path: "/proc/sys/kernel/osrelease", writable: false),
+      let bytes = try? file.read(count: 64, at: 0)
+    else { return (0, 0) }
+    let numbers = String(decoding: bytes, as: UTF8.self).split(separator: ".").prefix(2).map {
+      Int($0.prefix { ("0"..."9").contains($0) }) ?? 0
+    }
+    return numbers.count == 2 ? (numbers[0], numbers[1]) : (0, 0)
+  }()
+
   /// The PID namespace's number, or zero on systems without namespaces.
   package static let pidNamespace: UInt64 = {
     #if canImport(Darwin)

@@ -18,9 +18,21 @@ import Testing
     }
   }
 
+  @Test func `A cursor with a number that no commit has is an error`() throws {
+    let directory = try TemporaryDirectory()
+    let store = try SharedStore(at: directory.appending("store"))
+    let own = try store.changes().start
+    let cursor = ChangeCursor(storeID: own.storeID, commitVersion: .max)
+    let error = #expect(throws: StoreError.self) { try store.recentChanges(since: cursor) }
+    #expect(error?.code == .invalidCursor)
+    #expect(throws: StoreError.self) { try store.changes(since: cursor) }
+    // The log of a new store begins with the call: nothing is missed.
+    #expect(try SharedStore(at: directory.appending("other")).recentChanges(since: .now).isEmpty)
+  }
+
   @Test func `A text that is not the whole text of a cursor is an error and no other place`() throws
   {
-    var random = SystemRandomNumberGenerator()
+    var random = Seed.announce().generator()
     var places: [(UInt64, UInt64)] = [(0, 0), (1, 1), (.max, .max - 1), (.max, .max), (35, 36)]
     for _ in 0..<200 {
       places.append((random.next(), random.next() >> UInt64.random(in: 0..<64)))
@@ -34,7 +46,7 @@ import Testing
         #expect(Self.isRefused(String(text.prefix(length))), "\(text) cut to \(length)")
         #expect(Self.isRefused(String(text.suffix(length))), "\(text) without its beginning")
         var changed = Array(text)
-        changed[length] = characters.randomElement()!
+        changed[length] = characters.randomElement(using: &random)!
         if changed != Array(text) { #expect(Self.isRefused(String(changed)), "\(String(changed))") }
         changed.remove(at: length)
         #expect(Self.isRefused(String(changed)), "\(String(changed))")

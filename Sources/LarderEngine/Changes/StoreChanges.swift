@@ -83,7 +83,9 @@ extension SharedStore {
     since cursor: ChangeCursor, limit: Int = 1000, timeout: Duration = .zero
   ) throws -> [ChangeEvent] {
     let end = Clocks.deadline(after: timeout)
-    let cursor = try openCore("changes").place(of: cursor)
+    let first = try openCore("changes")
+    try first.beginChangeLog()
+    let cursor = try first.place(of: cursor)
     // The generation whose log was begun; one that is ended during the wait stays so.
     var begun: Generation?
     while true {
@@ -166,6 +168,11 @@ extension StoreCore {
         .invalidOption, during: "changes", path: directory.path,
         "The cursor or token \(cursor) belongs to another store, or to one that was deleted and created "
           + "again. Read the store's data again, and begin with .now.")
+    }
+    guard cursor.commitVersion < .max else {
+      throw StoreError(
+        .invalidCursor, during: "changes", path: directory.path,
+        "No commit of this store has the number of the cursor \(cursor). Begin with .now.")
     }
     return cursor
   }

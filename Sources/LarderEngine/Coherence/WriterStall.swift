@@ -64,7 +64,8 @@ extension StoreCore {
       guard let slot = table.slot(ofProcess: writer) else { return .holder(writer) }
       let limit = options.writeTimeout.nanoseconds
       let held = table.writingNanoseconds(process: slot, now: Clocks.monotonicNanoseconds())
-      let isHolder = held.map { $0 >= limit - limit / 8 } ?? true
+      // Without a start it has released the lock since, or has just got it.
+      let isHolder = held.map { $0 >= limit - limit / 8 } ?? false
       if ProcessIdentity.isStopped(writer) { return .holder(writer) }
       if table.isWaitingForDisk(process: slot) { return .disk(isHolder ? writer : nil) }
       if isHolder { return .holder(writer) }

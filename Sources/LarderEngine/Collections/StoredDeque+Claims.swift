@@ -31,7 +31,7 @@ extension StoredDeque {
     let space = try space.get()
     return { [self] state, transaction in
       try endClaims(of: deadOwners, &state, &transaction)
-      let now = time(of: state, in: transaction, isClaiming: true)
+      let now = try time(of: state, in: transaction, isClaiming: true)
       var taken = Taken<Claimed>()
       while taken.result == nil, let next = state.takeFirst(now: now) {
         switch try transaction.element(at: next.place, in: space) {
@@ -51,7 +51,7 @@ extension StoredDeque {
   func endClaims(
     of deadOwners: Set<UInt64>, _ state: inout DequeState, _ transaction: inout StoreTransaction
   ) throws {
-    let now = time(of: state, in: transaction)
+    let now = try time(of: state, in: transaction)
     for claim in state.endClaims(where: { $0.deadline <= now || deadOwners.contains($0.owner) }) {
       try giveBack(claim, due: .min, limit: maximumAttempts, &state, &transaction)
     }
@@ -135,7 +135,7 @@ extension StoredDeque {
       guard var ended = state.endClaim(claim) else { return false }
       // A failed element that cannot be used is not claimed again at once.
       let pause = release == .hopeless && isFailed ? Duration.seconds(60) : delay
-      let now = time(of: state, in: transaction, isClaiming: true)
+      let now = try time(of: state, in: transaction, isClaiming: true)
       let due = EntryHeader.deadline(of: max(pause.milliseconds, 0), from: now)
       if release == .unused { ended.attempt -= 1 }
       let limit = release == .hopeless ? 0 : release == .unused ? .max : maximumAttempts
@@ -157,7 +157,7 @@ extension StoredDeque {
 
   private func extending(_ claim: DequeState.Claim, _ lease: Duration) -> Step<Bool> {
     { [self] state, transaction in
-      let now = time(of: state, in: transaction, isClaiming: true)
+      let now = try time(of: state, in: transaction, isClaiming: true)
       return state.extendClaim(claim, to: Self.deadline(of: lease, from: now))
     }
   }
@@ -219,7 +219,7 @@ extension StoredDeque {
 
   /// Returns the number of elements in a state that can only be claimed later.
   package func delayedCount(in state: DequeState) throws -> Int {
-    state.delayedCount(at: time(of: state, now: try store.openCore("claim").now))
+    try state.delayedCount(at: time(of: state, now: store.openCore("claim").now))
   }
 
   // MARK: Time
@@ -229,15 +229,16 @@ extension StoredDeque {
   ///
   /// - Parameter isClaiming: Whether a time is stored. Without claims and released elements there is none
   ///   to compare, and the file of locks need not exist.
-  private func time(of state: DequeState, now: Int64, isClaiming: Bool = false) -> Int64 {
+  /// - Throws: ``StoreError`` if the file of locks cannot be used: by another clock, claims would end early.
+  private func time(of state: DequeState, now: Int64, isClaiming: Bool = false) throws -> Int64 {
     guard isClaiming || state.hasTimes else { return now }
-    return (try? store.core.lockFiles.locks.file())?.milliseconds ?? now
+    return try store.core.lockFiles.locks.file().milliseconds
   }
 
   func time(
     of state: DequeState, in transaction: borrowing StoreTransaction, isClaiming: Bool = false
-  ) -> Int64 {
-    time(of: state, now: transaction.now, isClaiming: isClaiming)
+  ) throws -> Int64 {
+    try time(of: state, now: transaction.now, isClaiming: isClaiming)
   }
 
   // MARK: Waiting
@@ -256,7 +257,7 @@ extension StoredDeque {
     let mark = try core.observationMark()
     let generation = try core.generation()
     let (state, commitVersion) = try state()
-    let time = time(of: state, now: core.now)
+    let time = try time(of: state, now: core.now)
     if state.isReady(at: time) { return true }
     let left = max(state.nextTime &- time, 0)
     // With a clock of the program, the time comes when that says so.

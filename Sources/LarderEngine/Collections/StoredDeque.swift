@@ -171,7 +171,7 @@ package struct StoredDeque: Sendable {
       try endClaims(of: deadOwners, &state, &transaction)
       var taken = Taken<Element>()
       while taken.result == nil {
-        let now = time(of: state, in: transaction)
+        let now = try time(of: state, in: transaction)
         let next = end == .first ? state.takeFirst(now: now)?.place : state.takeLast(now: now)
         guard let place = next else { break }
         switch try transaction.element(at: place, in: space) {

@@ -102,7 +102,9 @@ extension StoreCore {
           } catch EngineSignal.generationChanged {
             // The generation was left: its successor has a separate state.
           } catch {
-            core.report(error)
+            // Behind a stopped writer nothing is lost: a later round syncs.
+            let failure = StoreError(wrapping: error, during: "sync", path: core.directory.path)
+            if failure.code != .writerStalled { core.report(failure) }
           }
         }))
   }

@@ -8,12 +8,12 @@ internal import LarderSystem
 /// `g-<n>.copy`.
 ///
 /// A compaction writes its copy without the open lock. Openers, which hold the open lock, remove
-/// copies that no process writes any more, and hold this lock while they do. The kernel releases the lock when its holder exits.
+/// copies that no process writes any more: they give them another name while they have this lock. The kernel releases the lock when its holder exits.
 struct CopyLock: ~Copyable {
   static let suffix = ".copy"
   private let file: OwnedFile
 
-  /// Acquires the lock. An opener that removes copies has it for a moment.
+  /// Acquires the lock. An opener that abandons a copy has it for a moment.
   ///
   /// - Throws: ``StoreError/Code/inUse`` if another process writes a copy, naming it.
   static func acquire(_ directory: StoreDirectory) throws -> CopyLock {

@@ -44,7 +44,7 @@ extension StoreOpener {
     let path = opening.path
     let data = try OwnedFile(path: path + "/data.mdb", writable: false)
     guard let doubt = try findDoubt(opening, data, changed: changed) else {
-      opening.needsCheckpoint = try !options.readsOnly && isLogOlder(opening, data)
+      try checkLog(&opening, data)
       return nil
     }
     if doubt.isLossPossible || doubt.startsEmpty {
@@ -72,8 +72,18 @@ extension StoreOpener {
     }
     opening.table?.crashesInLMDB = 0
     opening.table?.dataChanged = changed
-    opening.needsCheckpoint = try !options.readsOnly && isLogOlder(opening, data)
+    try checkLog(&opening, data)
     return nil
+  }
+
+  /// Notes that the log lacks commits of the data. A process that only reads leaves that to the next opener, which is
+  /// then alone as well.
+  private func checkLog(_ opening: inout Opening, _ data: OwnedFile) throws {
+    guard try isLogOlder(opening, data) else { return }
+    if options.readsOnly {
+      throw StoreError.needsRecovery("the log is older than the store", path: directory.path)
+    }
+    opening.needsCheckpoint = true
   }
 
   /// Returns the description of a restoration, for events and reports.

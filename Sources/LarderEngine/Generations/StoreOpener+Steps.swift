@@ -204,9 +204,8 @@ extension StoreOpener {
     but number: UInt64, keepsFiles: Bool = false
   ) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
-    let names = try FileSystem.names(in: directory.root)
-    removeCopies(names.filter { $0.hasSuffix(CopyLock.suffix) })
-    for name in names where !name.hasSuffix(CopyLock.suffix) {
+    abandonCopies(try FileSystem.names(in: directory.root))
+    for name in try FileSystem.names(in: directory.root) where !name.hasSuffix(CopyLock.suffix) {
       let isUnfinished = name.hasSuffix(".tmp")
       let path = directory.root + "/" + name
       // In a durable store's directory there may be files of its owner's.
@@ -238,16 +237,21 @@ extension StoreOpener {
     FileSystem.removeTree(directory.generation(number) + "/" + StoreDirectory.setAsideMark)
   }
 
-  /// Removes copies that no process writes any more.
-  private func removeCopies(_ names: [String]) {
-    guard !names.isEmpty else { return }
-    CopyLock.ifFree(in: directory) {
-      for name in names
-      where CurrentPointer.generation(named: String(name.dropLast(CopyLock.suffix.count))) != nil {
-        let path = directory.root + "/" + name
-        let status = (try? FileSystem.status(of: path, followingLinks: false)) ?? nil
-        if status?.isDirectory == true { FileSystem.removeTree(path) }
+  /// Names copies that no process writes any more as other remains of unfinished generations. To remove a large one
+  /// takes seconds, for which no compaction may be refused.
+  private func abandonCopies(_ names: [String]) {
+    let copies = names.filter { $0.hasSuffix(CopyLock.suffix) }
+    for name in copies {
+      let unfinished = String(name.dropLast(CopyLock.suffix.count))
+      let path = directory.root + "/" + name
+      let status = (try? FileSystem.status(of: path, followingLinks: false)) ?? nil
+      guard CurrentPointer.generation(named: unfinished) != nil, status?.isDirectory == true else {
+        continue
       }
+      // Builders have the open lock, as this process has.
+      let target = directory.root + "/" + unfinished + ".tmp"
+      FileSystem.removeTree(target)
+      CopyLock.ifFree(in: directory) { try? FileSystem.rename(path, to: target) }
     }
   }
 }
