@@ -45,7 +45,15 @@ private struct LoopDisk {
     try Self.run("/bin/sh", "-c", "echo failure > /sys/fs/ext4/\(device)/trigger_fs_error")
   }
 
-  func unmount() throws { try Self.run("umount", mount) }
+  /// Unmounts the file system, and waits until no process has it mounted. A process that another test has started in
+  /// a mount namespace has a copy of each mount; until its end a second mount is of the same, failed super block.
+  func unmount() throws {
+    try Self.run("umount", mount)
+    try eventually("no other mount namespace has \(mount)") {
+      try ChildProcess.run("losetup", ["--noheadings", "--associated", image]).lines
+        .allSatisfy(\.isEmpty)
+    }
+  }
 
   static func run(_ command: String, _ arguments: String...) throws {
     let outcome = try ChildProcess.run(command, arguments)
