@@ -105,12 +105,31 @@ public enum TestFiles {
   }
 
   /// Removes a file or a tree without following links. Errors are ignored.
-  public static func removeAll(_ path: String) {
+  public static func removeAll(_ path: String) { remove(Array(path.utf8CString)) }
+
+  /// - Parameter path: With its terminator. The name of a file need not be text.
+  private static func remove(_ path: [CChar]) {
     if unsafe unlink(path) == 0 || errno == ENOENT { return }
     // A test may have removed the permissions, without which no entry can be deleted.
     _ = unsafe chmod(path, 0o700)
-    for name in names(in: path) { removeAll("\(path)/\(name)") }
+    let dot = CChar(UInt8(ascii: "."))
+    for name in rawNames(in: path) where name != [dot] && name != [dot, dot] {
+      remove(path.dropLast() + [CChar(UInt8(ascii: "/"))] + name + [0])
+    }
     _ = unsafe rmdir(path)
+  }
+
+  private static func rawNames(in path: [CChar]) -> [[CChar]] {
+    guard let directory = unsafe opendir(path) else { return [] }
+    defer { unsafe closedir(directory) }
+    var names: [[CChar]] = []
+    while let entry = unsafe readdir(directory) {
+      unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        let name = unsafe UnsafeRawPointer(pointer).assumingMemoryBound(to: CChar.self)
+        unsafe names.append(Array(UnsafeBufferPointer(start: name, count: strlen(name))))
+      }
+    }
+    return names
   }
 
   private static func information(_ path: String) throws(SystemCallError) -> stat {

@@ -13,7 +13,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct TemporaryDirectoryTests {
   @Test func `A directory is fresh and private`() throws {
     let first = try TemporaryDirectory()
@@ -98,7 +98,7 @@ struct TemporaryDirectoryTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `What expires for one process expires for the other`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("clock")
@@ -120,7 +120,7 @@ struct TemporaryDirectoryTests {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct PeerExecutableTests {
   @Test func `The peer built with the tests is found, and runs`() throws {
     let peer = try TestExecutable.peer
@@ -155,6 +155,34 @@ struct PeerExecutableTests {
       #expect(shell.path == "/bin/sh")
       #expect(throws: TestExecutable.NotFound.self) { try TestExecutable.peer }
     }
+  }
+
+  @Test func `Files whose names are no text are removed with their directory`() throws {
+    let path: String
+    do {
+      let directory = try TemporaryDirectory()
+      path = directory.path
+      let outcome = try ChildProcess.run(
+        "/bin/sh",
+        ["-c", "mkdir \"$0/$(printf 'n\\374')\" && touch \"$0/$(printf 'n\\374')/a\"", path])
+      #expect(outcome.status.isSuccess, "\(outcome.standardError)")
+    }
+    #expect(!TestFiles.exists(path))
+  }
+
+  @Test func `A directory that a child makes again is removed at the end of the process`()
+    async throws
+  {
+    let directory = try TemporaryDirectory()
+    let note = directory.appending("note")
+    await #expect(processExitsWith: .success) { [note = note as String] in
+      let path = try withTemporaryDirectory { $0 }
+      try TestFiles.makeDirectory(path)
+      try TestFiles.write([1], to: path + "/late")
+      try TestFiles.write(Array(path.utf8), to: note)
+    }
+    let path = String(decoding: try TestFiles.contents(of: note), as: UTF8.self)
+    #expect(path.hasPrefix("/") && !TestFiles.exists(path), "\(path)")
   }
 
   @Test func `A bundle's depth is searched`() {
