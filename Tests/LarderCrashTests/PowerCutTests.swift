@@ -22,25 +22,29 @@ struct RecordedLife {
 
   /// Runs peers one after the other, of which all but the last are killed by a fault.
   ///
-  /// - Parameter sessions: The commands of each, and the point at which it is killed.
+  /// - Parameters:
+  ///   - sessions: The commands of each, and the point at which it is killed.
+  ///   - disk: A disk with slow syncs. The first process is killed in one of them, right after its point.
   init(
     sessions: [(commands: [String], kill: (point: FaultPoint, number: Int)?)], root: String,
-    log: String, environment: [String: String]
+    log: String, environment: [String: String], disk: SlowNames? = nil
   ) throws {
     let boot = try SystemBoot()
     var all: [DiskEvent] = []
     var answered: [String] = []
     for (index, session) in sessions.enumerated() {
       var environment = boot.environment.merging(environment) { $1 }
-      if let kill = session.kill {
+      if let disk {
+        disk.slow(&environment, killing: index == 0)
+      } else if let kill = session.kill {
         environment["LARDER_FAULTS"] = "\(kill.point):kill@\(kill.number)"
       }
       let peer = try Strace.shared.start(
         recording: DiskRecording.calls, to: log + "-\(index)", withData: true,
         environment: environment)
       peer.sendAll(session.commands)
-      let answers = try peer.remainingLines(deadline: .seconds(300))
-      _ = try withExtendedLifetime(boot) { try peer.wait(deadline: .seconds(120)) }
+      let answers = try peer.remainingLines()
+      _ = try withExtendedLifetime(boot) { try peer.wait() }
       guard answers.count == session.commands.count || session.kill != nil,
         !answers.contains(where: { $0.hasPrefix("error") })
       else { throw CrashHarness.UnexpectedOutcome(description: "\(session): \(answers)") }
@@ -79,8 +83,8 @@ struct RecordedLife {
       recording: DiskRecording.calls, to: log, withData: true,
       environment: boot.environment.merging(environment) { $1 })
     peer.sendAll(commands)
-    let answers = try peer.remainingLines(deadline: .seconds(300))
-    let status = try withExtendedLifetime(boot) { try peer.wait(deadline: .seconds(120)) }
+    let answers = try peer.remainingLines()
+    let status = try withExtendedLifetime(boot) { try peer.wait() }
     guard status.isSuccess, answers.count == commands.count,
       !answers.contains(where: { $0.hasPrefix("error") })
     else {
@@ -298,15 +302,15 @@ struct PowerCut {
     let model = model(cut)
     let isClean = (try? StoreState.read(from: StorePaths(path).state))??.isDirty == false
     let opened = try peer.ask(
-      "open \(path) \(options)", deadline: CrashHarness.deadline)
+      "open \(path) \(options)")
     guard opened.hasPrefix("opened ") else {
       throw CrashHarness.UnexpectedOutcome(description: opened)
     }
-    let dump = try peer.ask("dump 0 20", deadline: CrashHarness.deadline)
-    let verdict = try peer.ask("verify", deadline: CrashHarness.deadline)
-    let probe = try peer.ask("set 19 probe", deadline: CrashHarness.deadline)
+    let dump = try peer.ask("dump 0 20")
+    let verdict = try peer.ask("verify")
+    let probe = try peer.ask("set 19 probe")
     try peer.send("close")
-    try peer.expect("ok", deadline: CrashHarness.deadline)
+    try peer.expect("ok")
     guard verdict == "sound", probe == "ok" else {
       throw CrashHarness.UnexpectedOutcome(
         description: "\(dump), verify: \(verdict), set: \(probe)")
@@ -328,7 +332,7 @@ struct PowerCut {
 
 extension PowerCuts {
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(60)),
     arguments: [Durability.cache, .durable, .durableStrict])
   func `After a power cut a durable store has all that was acknowledged, a cache all or nothing`(
     durability: Durability
@@ -347,7 +351,7 @@ extension PowerCuts {
         + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
   }
 
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(60)))
   func `A disk that loses a synced write is found out`() throws {
     let seed = Seed.announce()
     let scratch = try Scratch()

@@ -3,19 +3,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The fate of syncs: fsync and fdatasync of a path that ends with what a test has written to the file that SYNC_FATE
-// names, one line:
+// names, one line. The path of a directory ends with a slash: "/" is each of them.
 //
 //   refuse N SUFFIX   the N-th one is not done and returns EIO; the file is removed then
 //   hold SUFFIX       each one ends when the file is removed or has another word
-//   delay MS SUFFIX   each one ends so many milliseconds later
+//   delay MS SUFFIX   each one takes so many milliseconds longer, before the disk has anything of it. In the middle of
+//                     its N-th one the process is killed, if SYNC_DEATH is N
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,9 +43,20 @@ static char ordered(int fd, long *number) {
   else if (sscanf(order, "%15s %ld %4000s", word, number, suffix) != 3) return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   length = readlink(link, path, sizeof path - 1);
+  struct stat status;
+  if (length > 0 && !fstat(fd, &status) && S_ISDIR(status.st_mode)) path[length++] = '/';
   size_t count = strlen(suffix);
   if (length < (ssize_t)count || memcmp(path + length - count, suffix, count)) return 0;
   return word[0];
+}
+
+static void delay(long milliseconds) {
+  static long delays;
+  const char *death = getenv("SYNC_DEATH");
+  long number = __atomic_add_fetch(&delays, 1, __ATOMIC_SEQ_CST);
+  wait_milliseconds(milliseconds / 2);
+  if (death && number == atol(death)) kill(getpid(), SIGKILL);
+  wait_milliseconds(milliseconds - milliseconds / 2);
 }
 
 // Whether the sync is refused.
@@ -50,7 +64,7 @@ static int is_refused(int fd) {
   static long refusals;
   long number;
   char order = ordered(fd, &number);
-  if (order == 'd') wait_milliseconds(number);
+  if (order == 'd') delay(number);
   while (order == 'h') {
     wait_milliseconds(2);
     order = ordered(fd, &number);
