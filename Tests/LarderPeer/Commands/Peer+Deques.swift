@@ -7,6 +7,7 @@
 //   push NAME TEXT         -> ok
 //   pop NAME               -> popped TEXT | none
 //   claimfirst NAME MS     claims with a lease of MS -> claimed TEXT ATTEMPT | none
+//   postpone NAME MS       claims and releases after MS -> ok | none
 //   work NAME FIRST COUNT  pushes COUNT numbers from FIRST, and meanwhile claims numbers and completes
 //                          them in four tasks, until the process is killed
 //                          -> pushed N, begun N, done N for each that is stored, claimed, completed
@@ -27,6 +28,9 @@ extension Peer {
     case "claimfirst":
       let claim = try deque.claim(lease: .milliseconds(number(words[1])))
       return claim.map { "claimed \($0.element) \($0.attempt)" } ?? "none"
+    case "postpone":
+      let claim = try deque.claim(lease: .seconds(3600))
+      return try claim?.release(after: .milliseconds(number(words[1]))) == true ? "ok" : "none"
     case "work":
       let numbers = SharedDeque<Int>(
         storage: store, name: String(words[0]), maximumAttempts: .max)

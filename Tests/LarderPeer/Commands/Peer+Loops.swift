@@ -95,7 +95,7 @@ extension Peer {
     case "lock", "trylock", "lockloop", "readlock", "writelock", "permit", "rate", "window",
       "names", "acquire", "barrier", "lead":
       return try locks(command, words)
-    case "push", "pop", "claimfirst", "work": return try deques(command, words)
+    case "push", "pop", "claimfirst", "postpone", "work": return try deques(command, words)
     case "cross": return try cross(number(words[0]), number(words[1]))
     case "increment", "countlog", "exchange", "claim": return try change(command, words)
     default: return try whole(command, words)

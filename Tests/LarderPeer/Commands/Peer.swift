@@ -5,7 +5,7 @@
 // THE COMMANDS OF THE PEER
 //
 //   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
-//        [relaxed] [interval=MS] [idle=MS] [unmapped] [compute=MS]
+//        [relaxed] [interval=MS] [idle=MS] [restless] [unmapped] [compute=MS]
 //                              -> opened GENERATION    (meet: prints `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -19,6 +19,7 @@
 //   remove K                   -> removed | none
 //   sync, clock MS, close      -> ok
 //   count, bytes               -> N
+//   wall                       -> N                    (the milliseconds since 1970 of this process's clock)
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
@@ -37,6 +38,7 @@ import LarderDefaults
 import LarderEngine
 import LarderLMDB
 import LarderObjects
+import LarderSystem
 import LarderTesting
 
 /// One store, opened on command, and two caches over it.
@@ -129,6 +131,7 @@ final class Peer {
       let findings = try store.verify()
       return findings.isEmpty ? "sound" : "\(findings)"
     case "clock": clock.set(to: Int64(try number(rest)))
+    case "wall": return "\(Clocks.wallMilliseconds())"
     case "hold": try hold()
     case "numbers":
       let (from, to) = try range(rest)
@@ -162,8 +165,9 @@ final class Peer {
   }
 
   private func open(_ words: [Substring]) throws -> String {
-    var options = StoreOptions()
-    var cacheOptions = CacheOptions()
+    // Limits that a test does not name only end a hang: a busy machine may exceed the usual ones.
+    var options = StoreOptions(openTimeout: .seconds(600), writeTimeout: .seconds(600))
+    var cacheOptions = CacheOptions(computeTimeout: .seconds(600))
     for word in words.dropFirst() {
       let halves = word.split(separator: "=")
       let value = halves.count > 1 ? Int(halves[1]) ?? 0 : 0
@@ -181,6 +185,7 @@ final class Peer {
         options.syncInterval = .milliseconds(value)
         options.idleSyncDelay = nil
       case "idle": options.idleSyncDelay = .milliseconds(value)
+      case "restless": options.idleSyncDelay = nil
       case "unmapped": options.usesWriteMap = false
       case "sweeps": options.sweepsWhenIdle = value != 0
       case "clock":
