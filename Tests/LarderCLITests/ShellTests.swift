@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// The tool's behaviour in a person's shell and terminal.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ShellTests {
   private static func isInstalled(_ program: String) -> Bool {
     ["/bin/", "/usr/bin/", "/usr/local/bin/"].contains {
@@ -69,7 +69,7 @@ struct ShellTests {
     }
   }
 
-  @Test func `The manual page names every command, and roff finds nothing wrong with it`() throws {
+  @Test func `The manual page names every command`() throws {
     try withTool { (tool) throws in
       let page = try ChildProcess.run(tool.path, ["manual"]).output
       let help = try ChildProcess.run(tool.path, ["--help"]).lines
@@ -82,9 +82,13 @@ struct ShellTests {
       for command in commands where command != "help" && command.first!.isLowercase {
         #expect(page.contains(".SS \"larder \(command)\""), "\(command)")
       }
-      guard Self.isInstalled("groff") else {
-        return print("Skipped: groff is not installed, which checks the page.")
-      }
+    }
+  }
+
+  @Test(.enabled(if: ShellTests.isInstalled("groff"), "no groff is installed"))
+  func `Roff finds nothing wrong with the manual page`() throws {
+    try withTool { (tool) throws in
+      let page = try ChildProcess.run(tool.path, ["manual"]).output
       let file = tool.store + ".1"
       try Data(page.utf8).write(to: URL(fileURLWithPath: file))
       let roff = try ChildProcess.run("groff", ["-man", "-Tutf8", "-ww", "-z", file])

@@ -9,7 +9,7 @@ import Testing
 
 /// The order of writes and syncs in which a store is closed, as strace records it. A sync that is missing shows in no
 /// file: until the system goes down, a read finds what was written.
-@Suite(.timeLimit(.minutes(15))) struct CloseSyncTests {
+@Suite(.timeLimit(.minutes(60))) struct CloseSyncTests {
   /// Returns the calls of a process that opens a store, stores a value and closes the store.
   ///
   /// Another process has created the store: its first syncs are not among the calls.
@@ -38,7 +38,9 @@ import Testing
     (call.contains("fsync(") || call.contains("fdatasync(")) && call.contains("/\(file)>")
   }
 
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), arguments: Durability.allCases)
+  @Test(
+    .enabled(if: hasTools, needsTools), .enabled(if: Strace.isAvailable, needsStrace),
+    arguments: Durability.allCases)
   func `The data of a store is synced before the mark of an orderly close, and then the mark`(
     durability: Durability
   ) throws {

@@ -4,24 +4,21 @@
 
 import LarderDefaults
 import LarderEngine
-import LarderSystem
+import LarderTestSupport
 import LarderTesting
-import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct CrossingDefaultsTests {
-  private static let inside = Atomic<Int>(0)
-
+@Suite(.timeLimit(.minutes(60))) struct CrossingDefaultsTests {
   @Test func `Of two suites whose closures write to each other one fails at once`() throws {
     let grounds = [try StoreFixture(), try StoreFixture()]
+    let meeting = Meeting(of: 2)
     let threads = (0..<2).map { number in
       JoinableThread { () -> StoreError.Code? in
         let (own, other) = (grounds[number].defaults, grounds[1 - number].defaults)
         do {
           try own.write { values in
             try values.setValue(number, forKey: "own")
-            Self.inside.wrappingAdd(1, ordering: .acquiringAndReleasing)
-            while Self.inside.load(ordering: .acquiring) < 2 { OSThread.yield() }
+            try meeting.meet()
             try other.setValue(number, forKey: "other")
           }
           return nil

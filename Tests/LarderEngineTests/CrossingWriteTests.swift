@@ -4,13 +4,12 @@
 
 import Larder
 import LarderEngine
-import LarderSystem
+import LarderTestSupport
 import LarderTesting
-import Synchronization
 import Testing
 
 /// Closures of transactions that write to other stores.
-@Suite(.timeLimit(.minutes(15))) struct CrossingWriteTests {
+@Suite(.timeLimit(.minutes(60))) struct CrossingWriteTests {
   let directory: TemporaryDirectory
 
   init() throws { directory = try TemporaryDirectory() }
@@ -22,29 +21,19 @@ import Testing
     }
   }
 
-  /// A place where threads meet.
-  private final class Meeting: Sendable {
-    private let arrived = Atomic<Int>(0)
-
-    func meet(_ parties: Int) {
-      arrived.wrappingAdd(1, ordering: .acquiringAndReleasing)
-      while arrived.load(ordering: .acquiring) < parties { OSThread.yield() }
-    }
-  }
-
   @Test(arguments: [2, 3, 5])
   func `Of transactions that wait in a circle one fails at once, and the others are stored`(
     count: Int
   ) throws {
     let stores = try stores(count)
     for round in 0..<20 {
-      let meeting = Meeting()
+      let meeting = Meeting(of: count)
       let threads = (0..<count).map { number in
         JoinableThread { () -> StoreError.Code? in
           do {
             try stores[number].write { transaction in
               try transaction.setBytes([UInt8(number)], forKey: "own \(round)")
-              meeting.meet(count)
+              try meeting.meet()
               try stores[(number + 1) % count].setBytes([UInt8(number)], forKey: "next \(round)")
             }
             return nil
@@ -66,13 +55,13 @@ import Testing
 
   @Test func `Asynchronous transactions that wait in a circle fail at once too`() async throws {
     let stores = try stores(2)
-    let meeting = Meeting()
+    let meeting = Meeting(of: 2)
     let tasks = (0..<2).map { number in
       Task.detached { () -> StoreError.Code? in
         do {
           try await stores[number].write { transaction in
             try transaction.setBytes([1], forKey: "own")
-            meeting.meet(2)
+            try meeting.meet()
             try stores[1 - number].write { try $0.setBytes([2], forKey: "other") }
           }
           return nil

@@ -6,48 +6,65 @@ import Larder
 import LarderEngine
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
 
 /// The behaviour of a store on a full disk that is smaller than its budget.
-@Suite(.timeLimit(.minutes(15))) struct DiskFullEvictionTests {
+@Suite(.timeLimit(.minutes(60))) struct DiskFullEvictionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 
-  @Test(arguments: [200, 2000, 20_000])
+  @Test(
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason),
+    arguments: [200, 2000, 20_000])
   func `A cache on a full disk makes room by evicting`(size: Int) throws {
+    try directory.withSmallDisk(kilobytes: 1024 * 12) { disk in try fill(disk, size) }
+  }
+
+  @Test(
+    .enabled(if: SmallFileSystem.hasOverlays, SmallFileSystem.overlayReason),
+    arguments: [200, 20_000])
+  func `A cache on an overlay over a full disk makes room by evicting`(size: Int) throws {
     try directory.withSmallDisk(kilobytes: 1024 * 12) { disk in
-      // The table for so large a budget takes room as well.
-      let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(128)))
-      let value = [UInt8](repeating: 7, count: size)
-      // Until the disk is full, then two hundred more.
-      var (failures, key, rest) = (0, 0, 200)
-      while rest > 0 {
-        key += 1
-        if rest < 200 || failures > 0 {
-          rest -= 1
-        } else if key % 20 == 0, try store.statistics().evictions > 0 {
-          rest -= 1
-        }
-        do {
-          try store.setBytes(value, forKey: key)
-          #expect(try store.bytes(forKey: key) == value)
-        } catch let error as StoreError {
-          #expect(error.code == .storageFull)
-          failures += 1
-        }
-      }
-      let statistics = try store.statistics()
-      print("size \(size): \(failures) of \(key) failed, \(statistics.evictions) evicted")
-      #expect(failures <= 5)
-      #expect(statistics.evictions > 0)
-      #expect(try store.verify() == [])
-      store.close()
+      try SmallFileSystem.withOverlay(on: disk) { overlay in try fill(overlay, size) }
     }
   }
 
-  @Test(arguments: [100, 500, 1500], [true, false])
+  /// Fills a disk with entries of a cache, and goes on.
+  private func fill(_ disk: String, _ size: Int) throws {
+    // The table for so large a budget takes room as well.
+    let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(128)))
+    let value = [UInt8](repeating: 7, count: size)
+    // Until the disk is full, then two hundred more.
+    var (failures, key, rest) = (0, 0, 200)
+    while rest > 0 {
+      key += 1
+      if rest < 200 || failures > 0 {
+        rest -= 1
+      } else if key % 20 == 0, try store.statistics().evictions > 0 {
+        rest -= 1
+      }
+      do {
+        try store.setBytes(value, forKey: key)
+        #expect(try store.bytes(forKey: key) == value)
+      } catch let error as StoreError {
+        #expect(error.code == .storageFull)
+        failures += 1
+      }
+    }
+    let statistics = try store.statistics()
+    print("size \(size): \(failures) of \(key) failed, \(statistics.evictions) evicted")
+    #expect(failures <= 5)
+    #expect(statistics.evictions > 0)
+    #expect(try store.verify() == [])
+    store.close()
+  }
+
+  @Test(
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason), arguments: [100, 500, 1500],
+    [true, false])
   func `A cache on a full disk keeps enough pages to evict`(size: Int, throughMap: Bool) throws {
     // With very few pages in all, one too many that is used is the last one.
     for kilobytes in stride(from: 2700, through: 3100, by: 80) {
@@ -71,7 +88,8 @@ import Testing
     }
   }
 
-  @Test func `A transaction of several writes on a full disk makes room as well`() throws {
+  @Test(.enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `A transaction of several writes on a full disk makes room as well`() throws {
     try directory.withSmallDisk(kilobytes: 1024 * 4) { disk in
       let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(16)))
       let value = [UInt8](repeating: 7, count: 3000)
@@ -87,7 +105,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false])
+  @Test(
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason), arguments: [true, false])
   func `A value that fits evicts nothing, and neither does one that never fits`(throughMap: Bool)
     throws
   {
@@ -110,7 +129,8 @@ import Testing
     }
   }
 
-  @Test func `Removing on a disk that another program filled evicts nothing`() throws {
+  @Test(.enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `Removing on a disk that another program filled evicts nothing`() throws {
     try directory.withSmallDisk(kilobytes: 1024 * 4) { disk in
       let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(16)))
       let cache = PersistentCache<Int, [UInt8]>(storage: store)
@@ -143,7 +163,8 @@ import Testing
     store.close()
   }
 
-  @Test func `A durable store on a full disk evicts nothing`() throws {
+  @Test(.enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `A durable store on a full disk evicts nothing`() throws {
     try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
       let store = try SharedStore(at: disk + "/store", .init(durability: .durable))
       let value = [UInt8](repeating: 7, count: 20_000)
@@ -166,7 +187,8 @@ import Testing
     }
   }
 
-  @Test func `The error callback of a pending write on a full disk may make room`() throws {
+  @Test(.enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `The error callback of a pending write on a full disk may make room`() throws {
     try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
       let callback = CallbackTests.Callback()
       let store = try SharedStore(

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// Damage to single entries of a store that is open, and what is left of an operating system's crash.
-@Suite(.timeLimit(.minutes(15))) struct EntryDamageTests {
+@Suite(.timeLimit(.minutes(60))) struct EntryDamageTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
@@ -171,7 +171,9 @@ import Testing
   }
 
   // The order of its syncs is in `CloseSyncTests.swift`.
-  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  @Test(
+    .enabled(if: hasTools, needsTools),
+    .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   func `A store that was closed in order outlives a restart`() throws {
     let boot = try SystemBoot()
     for durability in Durability.allCases {
@@ -186,7 +188,9 @@ import Testing
     }
   }
 
-  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  @Test(
+    .enabled(if: hasTools, needsTools),
+    .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   func `A process killed in one boot leaves a cache that the next boot does not trust`() throws {
     let boot = try SystemBoot()
     for durability in Durability.allCases {

@@ -10,14 +10,16 @@ import Synchronization
 import Testing
 
 /// No room, files that vanish, handles that were closed.
-@Suite(.timeLimit(.minutes(15))) struct FullDiskTests {
+@Suite(.timeLimit(.minutes(60))) struct FullDiskTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
 
   static func value(_ key: Int) -> [UInt8] { [UInt8](repeating: UInt8(key & 255), count: 30_000) }
 
-  @Test(arguments: Durability.allCases)
+  @Test(
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason),
+    arguments: Durability.allCases)
   func `On a full disk writes fail, reads continue, and room makes writes work`(
     durability: Durability
   ) throws {
@@ -58,7 +60,10 @@ import Testing
     }
   }
 
-  @Test func `On a disk without a free block a store is not created, without a signal`() throws {
+  @Test(
+    .enabled(if: hasTools, needsTools),
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `On a disk without a free block a store is not created, without a signal`() throws {
     try directory.withSmallDisk(kilobytes: 4096) { disk in
       _ = try ChildProcess.run("/bin/cp", ["/dev/zero", disk + "/ballast"])
       let full = try TestFiles.size(disk + "/ballast")
@@ -76,7 +81,8 @@ import Testing
     }
   }
 
-  @Test func `A store is not created on a full disk, without a signal`() throws {
+  @Test(.enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `A store is not created on a full disk, without a signal`() throws {
     try directory.withSmallDisk(kilobytes: 64) { disk in
       for _ in 0..<2 {
         let error = #expect(throws: StoreError.self) { try SharedStore(at: disk + "/store") }
@@ -90,7 +96,8 @@ import Testing
     }
   }
 
-  @Test func `A limit on the size of files is an error and not a signal`() throws {
+  @Test(.enabled(if: hasTools, needsTools))
+  func `A limit on the size of files is an error and not a signal`() throws {
     let tool = try TestExecutable.tool.path
     let store = try SharedStore(at: path, .init(budget: .megabytes(64)))
     try store.setBytes([1], forKey: 1)
@@ -144,7 +151,7 @@ import Testing
     #expect(try other.bytes(forKey: 1) == [1])
   }
 
-  @Test(arguments: [Durability.durable, .relaxed])
+  @Test(.enabled(if: hasTools, needsTools), arguments: [Durability.durable, .relaxed])
   func `A store that survives crashes refuses writes and handles after its files were deleted`(
     durability: Durability
   ) throws {
@@ -233,7 +240,7 @@ import Testing
     #expect(try moved.bytes(forKey: "b") == [2])
   }
 
-  @Test(arguments: [false, true])
+  @Test(.enabled(if: hasTools, needsTools), arguments: [false, true])
   func `A store whose files were moved is not copied into another place`(isReplaced: Bool) throws {
     let options = StoreOptions(durability: .relaxed)
     let store = try SharedStore(at: path, options)
@@ -258,7 +265,7 @@ import Testing
     #expect(try moved.bytes(forKey: "a") == [1])
   }
 
-  @Test(arguments: [Durability.durable, .relaxed])
+  @Test(.enabled(if: hasTools, needsTools), arguments: [Durability.durable, .relaxed])
   func `A store that others have compacted twice has lost no files`(durability: Durability) throws {
     let options = StoreOptions(durability: durability)
     let store = try SharedStore(at: path, options)
@@ -325,7 +332,8 @@ import Testing
     #expect((error as? StoreError)?.code == .damaged, "\(String(describing: error))")
   }
 
-  @Test func `A store whose directory is removed while it is open starts empty`() throws {
+  @Test(.enabled(if: hasTools, needsTools))
+  func `A store whose directory is removed while it is open starts empty`() throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<String, Int>(storage: store)
     try cache.setValue(1, forKey: "old")

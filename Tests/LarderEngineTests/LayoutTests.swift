@@ -17,7 +17,7 @@ import Glibc
 #endif
 
 /// The paths of a store's files, and the guarantees about them before they contain data.
-@Suite(.timeLimit(.minutes(15))) struct LayoutTests {
+@Suite(.timeLimit(.minutes(60))) struct LayoutTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
@@ -225,7 +225,9 @@ import Glibc
     #expect(try SharedStore(at: path).bytes(forKey: 1) == [1])
   }
 
-  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  @Test(
+    .enabled(if: hasTools, needsTools),
+    .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   func `A process of another machine is refused while a local one has the store open`() throws {
     let boot = try SystemBoot()
     let store = try SharedStore(at: path)

@@ -4,13 +4,12 @@
 
 import Larder
 import LarderEngine
-import LarderSystem
+import LarderTestSupport
 import LarderTesting
-import Synchronization
 import Testing
 
 /// Leaders and barriers within one process.
-@Suite(.timeLimit(.minutes(15))) struct LeaderTests {
+@Suite(.timeLimit(.minutes(60))) struct LeaderTests {
   let directory: TemporaryDirectory
   let store: SharedStore
 
@@ -65,17 +64,17 @@ import Testing
     let seed = Seed.announce()
     let barrier = store.barrier("a", parties: 2)
     let rounds = 3000
-    let meeting = Meeting()
-    @Sendable func party(_ number: Int) -> [Bool] {
+    let meeting = Meeting(of: 2)
+    @Sendable func party(_ number: Int) throws -> [Bool] {
       var random = seed.generator(stream: UInt64(number))
-      return (0..<rounds).map { round in
-        meeting.meet(round)
+      return try (0..<rounds).map { _ in
+        try meeting.meet()
         let timeout = Duration.microseconds(Int.random(in: 1...300, using: &random))
         return code { try barrier.wait(timeout: number == 0 ? timeout : .milliseconds(5)) } == nil
       }
     }
-    let other = JoinableThread { party(1) }
-    let (first, second) = (party(0), other.join())
+    let other = JoinableThread { Result { try party(1) } }
+    let (first, second) = (try party(0), try other.join().get())
     let split = (0..<rounds).count { first[$0] != second[$0] }
     print("barriers: \(first.count { $0 }) of \(rounds) opened")
     #expect(split == 0)
@@ -89,15 +88,5 @@ import Testing
     let other = Task.detached { try await barrier.wait(timeout: .seconds(600)) }
     try await barrier.wait(timeout: .seconds(600))
     try await other.value
-  }
-
-  /// A place where two threads meet at the beginning of each round.
-  private final class Meeting: Sendable {
-    private let arrived = Atomic<Int>(0)
-
-    func meet(_ round: Int) {
-      arrived.wrappingAdd(1, ordering: .acquiringAndReleasing)
-      while arrived.load(ordering: .acquiring) < 2 * (round + 1) { OSThread.yield() }
-    }
   }
 }

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The files that a reading process leaves unchanged, and the default path of a store.
-@Suite(.timeLimit(.minutes(15))) struct ReadOnlyProcessTests {
+@Suite(.timeLimit(.minutes(60))) struct ReadOnlyProcessTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Durability.allCases)
+  @Test(.enabled(if: hasTools, needsTools), arguments: Durability.allCases)
   func `A process that wrote nothing changes neither the state nor the data`(
     durability: Durability
   ) throws {
@@ -54,7 +54,8 @@ import Testing
     #expect(try Snapshot(files.data) != before[2])
   }
 
-  @Test func `Without a path a store is in the user's cache directory`() throws {
+  @Test(.enabled(if: hasTools, needsTools))
+  func `Without a path a store is in the user's cache directory`() throws {
     let tool = try TestExecutable.tool.path
     let (home, cache) = (directory.appending("home"), directory.appending("xdg"))
     func place(_ environment: [String: String]) throws -> String? {

@@ -5,11 +5,12 @@
 import Larder
 import LarderEngine
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 /// The redo log of durable stores within one process; `RedoLogPowerCutTests.swift` has the power cuts.
-@Suite(.timeLimit(.minutes(15))) struct RedoLogTests {
+@Suite(.timeLimit(.minutes(60))) struct RedoLogTests {
   private let directory: TemporaryDirectory
   private let store: SharedStore
 
@@ -233,7 +234,9 @@ import Testing
     for key in 0..<11 { #expect(try again.bytes(forKey: key) == value) }
   }
 
-  @Test(arguments: [Durability.durable, .durableStrict])
+  @Test(
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason),
+    arguments: [Durability.durable, .durableStrict])
   func `After a crash of the system a store has what was acknowledged on a full disk`(
     durability: Durability
   ) throws {

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// A repair of damaged files whose checkpoint and log are whole.
-@Suite(.timeLimit(.minutes(15))) struct RepairCheckpointTests {
+@Suite(.timeLimit(.minutes(60))) struct RepairCheckpointTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var original: String { directory.path + "/original" }
@@ -59,6 +59,7 @@ import Testing
   }
 
   @Test(
+    .enabled(if: hasTools, needsTools),
     .enabled(if: hasFaults, needsFaults),
     arguments: ["restoreWritten", "logReplayed", "openGenerationBuilt", "openCurrentWritten"])
   func `A repair from the checkpoint that is killed leaves the old store or the new one`(

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Repairs that are killed, or have to do without something.
-@Suite(.timeLimit(.minutes(15))) struct RepairKillTests {
+@Suite(.timeLimit(.minutes(60))) struct RepairKillTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var original: String { directory.path + "/original" }
@@ -47,7 +47,8 @@ import Testing
     #expect(TestFiles.names(in: path).filter { $0.hasPrefix("damaged-") }.count == 1, comment)
   }
 
-  @Test func `A repair killed at any moment leaves the old store or the new one`() throws {
+  @Test(.enabled(if: hasTools, needsTools))
+  func `A repair killed at any moment leaves the old store or the new one`() throws {
     let seed = Seed.announce()
     let ground = try RepairGround(at: original, seed: seed, rounds: 60)
     let tool = try TestExecutable.tool
@@ -64,6 +65,7 @@ import Testing
   }
 
   @Test(
+    .enabled(if: hasTools, needsTools),
     .enabled(
       if: hasFaults, needsFaults),
     arguments: [

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
@@ -56,18 +57,10 @@ func run(_ executable: String, _ arguments: String...) throws {
 }
 
 extension TemporaryDirectory {
-  /// Runs `body` with the path of a separate file system; prints a line where that is not
-  /// permitted.
+  /// Runs `body` with the path of a separate file system; see ``SmallFileSystem/isAvailable``.
   func withSmallDisk(kilobytes: Int, _ body: (_ path: String) throws -> Void) throws {
     let disk = path + "/disk"
     try TestFiles.makeDirectory(disk)
-    let mount = try ChildProcess.run(
-      "/bin/mount", ["-t", "tmpfs", "-o", "size=\(kilobytes)k,mode=700", "tmpfs", disk])
-    guard mount.status.isSuccess else {
-      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
-      return
-    }
-    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
-    try body(disk)
+    try SmallFileSystem.with(kilobytes: kilobytes, at: disk) { try body(disk) }
   }
 }

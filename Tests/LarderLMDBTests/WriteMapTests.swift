@@ -4,13 +4,25 @@
 
 import LarderLMDB
 import LarderSystem
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 /// Writing through the map: what is reserved, and that no transaction goes beyond it.
-@Suite(.timeLimit(.minutes(15))) struct WriteMapTests {
+@Suite(.timeLimit(.minutes(60))) struct WriteMapTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
+
+  /// Whether an environment is written through the map here.
+  private static let isMapped: Bool = {
+    guard let tests = try? WriteMapTests(), let environment = try? tests.environment() else {
+      return false
+    }
+    environment.selectWriteMode(throughMap: true)
+    defer { environment.close() }
+    return environment.usesWriteMap
+  }()
+  private static let needsMap: Comment = "nothing is written through the map here"
 
   /// An environment with an entry in the main table, as every store has.
   private func environment(mapSize: Int = 1 << 30) throws -> EnvironmentHandle {
@@ -22,7 +34,8 @@ import Testing
     return environment
   }
 
-  @Test func `The bounds of changes and commits hold, whatever is changed`() throws {
+  @Test(.enabled(if: WriteMapTests.isMapped, WriteMapTests.needsMap))
+  func `The bounds of changes and commits hold, whatever is changed`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
     let environment = try environment()
@@ -33,10 +46,7 @@ import Testing
     var most = 0.0
     for round in 0..<600 {
       environment.selectWriteMode(throughMap: true)
-      guard environment.usesWriteMap else {
-        print("Skipped: nothing is written through the map here.")
-        return environment.close()
-      }
+      try #require(environment.usesWriteMap)
       var write = try WriteTransaction(in: environment)
       let isLarge = random.chance(8)
       for _ in 0..<(isLarge ? 700 : Int.random(in: 1...12, using: &random)) {
@@ -93,16 +103,14 @@ import Testing
     #expect(try StructuralVerifier.verify(path: directory.path + "/data.mdb").findings == [])
   }
 
-  @Test func `Only a writer makes the file longer, and by what it reserves`() throws {
+  @Test(.enabled(if: WriteMapTests.isMapped, WriteMapTests.needsMap))
+  func `Only a writer makes the file longer, and by what it reserves`() throws {
     let environment = try environment()
     let path = directory.path + "/data.mdb"
     let before = try TestFiles.size(path)
     #expect(before < 1 << 20)
     environment.selectWriteMode(throughMap: true)
-    guard environment.usesWriteMap else {
-      print("Skipped: nothing is written through the map here.")
-      return environment.close()
-    }
+    try #require(environment.usesWriteMap)
     #expect(try TestFiles.size(path) == environment.reservedBytes)
     #expect(try TestFiles.size(path) < 4 << 20)
     let status = try #require(try FileSystem.status(of: path))
@@ -124,12 +132,14 @@ import Testing
     again.close()
   }
 
-  @Test func `A transaction that was refused room publishes nothing for later writers`() throws {
-    let options = ["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", directory.path]
-    guard try ChildProcess.run("/bin/mount", options).status.isSuccess else {
-      return print("Skipped: a small file system cannot be mounted.")
-    }
-    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", directory.path]) }
+  @Test(
+    .enabled(if: WriteMapTests.isMapped, WriteMapTests.needsMap),
+    .enabled(if: SmallFileSystem.isAvailable, SmallFileSystem.reason))
+  func `A transaction that was refused room publishes nothing for later writers`() throws {
+    try SmallFileSystem.with(kilobytes: 4096, at: directory.path) { try refuseRoom() }
+  }
+
+  private func refuseRoom() throws {
     let environment = try environment()
     environment.selectWriteMode(throughMap: true)
     #expect(environment.usesWriteMap)

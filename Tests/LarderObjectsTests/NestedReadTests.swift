@@ -2,28 +2,28 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
 import LarderEngine
 import LarderObjects
+import LarderTestSupport
 import LarderTesting
 import Synchronization
 import Testing
 
 @Suite struct NestedReadTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `More threads than there are readers may read inside of reads, all at once`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
-    final class Meeting: Sendable { let inside = Atomic<Int>(0) }
-    let (meeting, threads) = (Meeting(), 24)
+    final class Count: Sendable { let inside = Atomic<Int>(0) }
+    let (count, threads) = (Count(), 24)
     let readers = (0..<threads).map { _ in
       JoinableThread { [store = ground.store] in
         Result {
           try store.objects(Plate.self).filter { plate in
             // Each thread holds a reader by now, and releases it only when all hold one.
-            meeting.inside.add(1, ordering: .sequentiallyConsistent)
+            count.inside.add(1, ordering: .sequentiallyConsistent)
             let haveMet: Void? = try? eventually("all threads read") {
-              meeting.inside.load(ordering: .sequentiallyConsistent) >= threads
+              count.inside.load(ordering: .sequentiallyConsistent) >= threads
             }
             guard haveMet != nil else { return false }
             return (try? store.objects(Plate.self).where(\.id == plate.id).count()) == 1
@@ -44,7 +44,7 @@ import Testing
     return try store.read { _ in try count(inside: depth - 1, store) }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `More reads inside of each other than there are readers are a typed error`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
@@ -59,7 +59,7 @@ import Testing
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Threads that hold all readers and need one more each do not wait forever`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
@@ -68,7 +68,7 @@ import Testing
       JoinableThread { [store = ground.store] in
         Result {
           try store.read { _ in
-            meeting.wait()
+            try meeting.meet()
             return try store.collection(Plate.self).count()
           }
         }
@@ -87,23 +87,6 @@ import Testing
     #expect(try count(inside: Self.readers - 1, ground.store) == 2)
   }
 
-  /// A barrier for a fixed number of threads.
-  private final class Meeting: @unchecked Sendable {
-    // Guarded by `condition`.
-    private var missing: Int
-    private let condition = NSCondition()
-
-    init(of count: Int) { missing = count }
-
-    func wait() {
-      condition.lock()
-      defer { condition.unlock() }
-      missing -= 1
-      condition.broadcast()
-      while missing > 0 { condition.wait() }
-    }
-  }
-
   private struct TicketOfMore: Storable {
     let id: Int
     @HasOne var holder: Person
@@ -111,7 +94,7 @@ import Testing
     static let storedName = Ticket.storedName
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The first query of a type with references takes no more readers than the next`() throws {
     let ground = try StoreFixture(StoreOptions())
     let maker = Maker(id: "m", name: "M")
