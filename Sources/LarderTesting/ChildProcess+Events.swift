@@ -13,7 +13,7 @@ extension ChildProcess {
   ///   can come no more, with the exit status if the child has ended.
   @discardableResult
   public func wait(
-    for line: String, deadline: Duration = .seconds(300)
+    for line: String, deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) -> [String] {
     var passed: [String] = []
     _ = try nextLine(deadline: deadline) { found in
@@ -32,7 +32,7 @@ extension ChildProcess {
   ///
   /// - Throws: `timedOut` and `endOfOutput`, as ``wait(for:deadline:)``.
   public func nextLine(
-    deadline: Duration = .seconds(300), where condition: (String) -> Bool
+    deadline: Duration = .seconds(600), where condition: (String) -> Bool
   ) throws(ChildProcessError) -> String {
     let limit = ContinuousClock.now + deadline
     while true {

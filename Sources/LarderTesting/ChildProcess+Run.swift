@@ -35,7 +35,7 @@ extension ChildProcess {
   public static func run(
     _ executable: String, _ arguments: [String] = [], input: [String] = [],
     environment: [String: String] = [:], workingDirectory: String? = nil,
-    deadline: Duration = .seconds(300)
+    deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) -> Outcome {
     let child = try ChildProcess(
       executable, arguments, environment: environment, workingDirectory: workingDirectory,

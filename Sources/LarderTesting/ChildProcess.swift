@@ -118,7 +118,7 @@ public final class ChildProcess: Sendable {
   /// - Throws: `inputClosed` if the child has exited or closed its input; `timedOut` if it does not
   ///   read and the pipe is full. In that case the child may have received a part of the line.
   public func send(
-    _ line: String, deadline: Duration = .seconds(300)
+    _ line: String, deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
     var pause = Backoff()
@@ -171,7 +171,7 @@ public final class ChildProcess: Sendable {
   ///
   /// - Throws: `timedOut` if no line arrives in time; a partial line is kept for the next call.
   ///   `endOfOutput` if the output is closed, with the exit status if the child has exited.
-  public func nextLine(deadline: Duration = .seconds(300)) throws(ChildProcessError) -> String {
+  public func nextLine(deadline: Duration = .seconds(600)) throws(ChildProcessError) -> String {
     let limit = ContinuousClock.now + deadline
     while true {
       let (line, isAtEnd, partial) = try output.withLock { buffer throws(ChildProcessError) in
@@ -191,7 +191,7 @@ public final class ChildProcess: Sendable {
   ///
   /// - Throws: `unexpectedLine` if it differs, and the errors of ``nextLine(deadline:)``.
   public func expect(
-    _ line: String, deadline: Duration = .seconds(300)
+    _ line: String, deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) {
     let found = try nextLine(deadline: deadline)
     if found != line {
@@ -201,7 +201,7 @@ public final class ChildProcess: Sendable {
 
   /// Sends a line and returns the answer.
   public func ask(
-    _ line: String, deadline: Duration = .seconds(300)
+    _ line: String, deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) -> String {
     try send(line, deadline: deadline)
     return try nextLine(deadline: deadline)
@@ -211,7 +211,7 @@ public final class ChildProcess: Sendable {
   ///
   /// - Throws: `timedOut`; the lines that arrived are kept for the next call.
   public func remainingLines(
-    deadline: Duration = .seconds(300)
+    deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) -> [String] {
     let limit = ContinuousClock.now + deadline
     while true {
@@ -288,7 +288,7 @@ public final class ChildProcess: Sendable {
   /// Stops the child with `SIGSTOP`, and returns when it is stopped.
   ///
   /// - Throws: `ended` if the child has exited.
-  public func stop(deadline: Duration = .seconds(300)) throws(ChildProcessError) {
+  public func stop(deadline: Duration = .seconds(600)) throws(ChildProcessError) {
     kill(SIGSTOP)
     try waitUntilStopped(deadline: deadline)
   }
@@ -297,7 +297,7 @@ public final class ChildProcess: Sendable {
   ///
   /// - Throws: `ended` if it exits instead; `timedOut` if it keeps running.
   public func waitUntilStopped(
-    deadline: Duration = .seconds(300)
+    deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
     var pause = Backoff()
@@ -328,7 +328,7 @@ public final class ChildProcess: Sendable {
   ///
   /// - Throws: `timedOut` if it still runs; the child is not ended.
   @discardableResult
-  public func wait(deadline: Duration = .seconds(300)) throws(ChildProcessError) -> ExitStatus {
+  public func wait(deadline: Duration = .seconds(600)) throws(ChildProcessError) -> ExitStatus {
     let limit = ContinuousClock.now + deadline
     var pause = Backoff()
     while true {

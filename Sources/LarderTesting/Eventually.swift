@@ -29,7 +29,7 @@ public struct ConditionTimedOut: Error, CustomStringConvertible {
 /// - Throws: ``ConditionTimedOut``, and errors of `condition`.
 @available(*, noasync, message: "It blocks a thread that the condition may need; await it.")
 public func eventually(
-  _ text: String, within limit: Duration = .seconds(300), _ condition: () throws -> Bool
+  _ text: String, within limit: Duration = .seconds(600), _ condition: () throws -> Bool
 ) throws {
   let end = ContinuousClock.now + limit
   var pause = Backoff()

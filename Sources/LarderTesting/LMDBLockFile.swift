@@ -33,9 +33,9 @@ package struct LMDBLockFile {
     try TestFiles.overwrite([UInt8(highest)], at: offset(of: lock) + 3, in: path)
   }
 
-  /// Waits until a thread sleeps for the lock. Returns `false` if none does within five minutes.
+  /// Waits until a thread sleeps for the lock. Returns `false` if none does within ten minutes.
   package func waitForWaiter(of lock: Lock, in process: ChildProcess) throws -> Bool {
-    let limit = ContinuousClock.now + .seconds(300)
+    let limit = ContinuousClock.now + .seconds(600)
     while ContinuousClock.now < limit {
       if try word(of: lock) & LMDBLockFile.waiters != 0, process.isAsleep { return true }
       sched_yield()
@@ -58,6 +58,17 @@ package struct LMDBLockFile {
 }
 
 extension ChildProcess {
+  /// The number of waits of the present threads of a process.
+  package var wakeUps: Int {
+    let tasks = "/proc/\(processIdentifier)/task"
+    return TestFiles.names(in: tasks).reduce(0) { sum, task in
+      let bytes = (try? TestFiles.contents(of: "\(tasks)/\(task)/status")) ?? []
+      let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+      let line = lines.first { $0.hasPrefix("voluntary_ctxt_switches:") }
+      return sum + (line.flatMap { Int($0.split(separator: "\t").last ?? "") } ?? 0)
+    }
+  }
+
   /// Returns whether every thread of a process sleeps.
   package var isAsleep: Bool {
     let tasks = "/proc/\(processIdentifier)/task"

@@ -28,7 +28,7 @@ public enum ProcessBarrier {
   /// - Throws: A ``ChildProcessError`` of the first child that did not arrive. None has been let
   ///   go then.
   public static func release(
-    _ children: [ChildProcess], deadline: Duration = .seconds(300)
+    _ children: [ChildProcess], deadline: Duration = .seconds(600)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
     for child in children {

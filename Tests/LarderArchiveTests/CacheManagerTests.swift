@@ -24,7 +24,7 @@ import Testing
     return users
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `What NamadaNativefier does with a manager is done`() throws {
     let ground = try StoreFixture()
     let users = try users(ground)
@@ -45,7 +45,7 @@ import Testing
     #expect(try ground.shared.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Each validator of NamadaNativefier and of Vellum gives its original result`() throws {
     let ground = try StoreFixture()
     let users = try users(ground)
@@ -87,7 +87,7 @@ import Testing
     #expect(text.hasPrefix("scan index \"age\""), "\(text)")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Each spelling of Vellum does what Vellum documents`() throws {
     let directory = try TemporaryDirectory()
     let factory = ArchivesFactory(path: directory.appending("cache"))
@@ -133,7 +133,7 @@ import Testing
     #expect(archives.accessAll() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Finders, sorters and limiters work one after the other, in the order given`() throws {
     let ground = try StoreFixture()
     let users = try users(ground)
@@ -158,7 +158,7 @@ import Testing
     #expect(users.process(queries: queries).map(\.name) == ["Dan", "Bob"])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A failure is reported, and the throwing variant throws it`() throws {
     let errors = Mutex(0)
     let ground = try StoreFixture(StoreOptions(onError: { _ in errors.withLock { $0 += 1 } }))
@@ -172,7 +172,7 @@ import Testing
     #expect(raw.getAll() == [Raw(key: "k", bytes: [1, 0, 2])])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A factory gives one manager a type, with the sizes of the first call`() throws {
     let directory = try TemporaryDirectory()
     let factory = NativefierFactory(path: directory.appending("cache"))

@@ -25,7 +25,7 @@ private class Account: CodableArchivable, @unchecked Sendable {
 // As its class.
 private final class SavingsAccount: Account, @unchecked Sendable {}
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ClassTests {
   @Test func `A class that is not final is archived, found by queries and uses its indexes`() throws
   {

@@ -67,7 +67,7 @@ private struct Visit: Storable, Equatable {
 }
 
 @Suite struct PapyrusDefectTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M6: a stream survives concurrent saves and a deletion, and delivers them`() async throws {
     for _ in 0..<20 {
       let ground = try StoreFixture()
@@ -82,7 +82,7 @@ private struct Visit: Storable, Equatable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M7: a read of what does not decode deletes nothing`() throws {
     struct Wrong: Storable {
       let id: String
@@ -101,7 +101,7 @@ private struct Visit: Storable, Equatable {
     #expect(try ground.store.objects(Right.self).fetch().count == 2)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M8: an id with slashes or dots is stored like any other, inside the store`() throws {
     let ground = try StoreFixture()
     let ids = ["a/b", "../Escaped", "", ".", String(repeating: "x", count: 5000)]
@@ -115,7 +115,7 @@ private struct Visit: Storable, Equatable {
       try Set(FileManager.default.contentsOfDirectory(atPath: ground.directory.path)) == before)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M9: a type's own coding applies to queries and to reads by id`() throws {
     let ground = try StoreFixture()
     let events = try CacheManager<Event>(ground.store)
@@ -132,7 +132,7 @@ private struct Visit: Storable, Equatable {
     #expect(try CacheManager<Event>(again).getAll() == all)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M10: types of one name never mix, and one is migrated to the other completely`() throws {
     let ground = try StoreFixture()
     let old = [V1.Car(id: "1", model: "a"), V1.Car(id: "2", model: "b")]
@@ -147,7 +147,7 @@ private struct Visit: Storable, Equatable {
         == old.map { V2.Car(id: $0.id, model: $0.model, year: 0) })
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M11: the order is that of the first save, however fast`() throws {
     let ground = try StoreFixture()
     let ids = (0..<200).map { "\(($0 * 7919) % 200)" }
@@ -158,7 +158,7 @@ private struct Visit: Storable, Equatable {
 }
 
 @Suite struct VellumDefectTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M21: what is old is deleted, and what is fresh is kept`() throws {
     let clock = ManualClock()
     clock.set(to: 1_700_000_000_000)
@@ -174,7 +174,7 @@ private struct Visit: Storable, Equatable {
       users.latestAccessedTime(for: "fresh") == Date(timeIntervalSince1970: 1_700_007_200))
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: [Double.infinity, 1e300, -1, -.infinity, .nan])
+  @Test(.timeLimit(.minutes(60)), arguments: [Double.infinity, 1e300, -1, -.infinity, .nan])
   func `An interval beyond all bounds, or that is not a number, ends no process`(
     interval: Double
   ) throws {
@@ -194,7 +194,7 @@ private struct Visit: Storable, Equatable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M22: a limit of four of six gives four`() throws {
     let ground = try StoreFixture()
     let users = try CacheManager<User>(ground.store)
@@ -205,7 +205,7 @@ private struct Visit: Storable, Equatable {
     #expect(again.getAll(limitedBy: 10).count == 6 && again.getAll(limitedBy: 0) == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M23: sizes stay right through replacement, and what is too large is refused`() throws {
     let ground = try StoreFixture(StoreOptions(onError: { _ in }))
     let users = try CacheManager<User>(ground.store, maxSize: 3072)
@@ -220,7 +220,7 @@ private struct Visit: Storable, Equatable {
     #expect(users.currentSize == 0 && users.getAll() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M24: what is read from memory all the time is not evicted from the disk`() throws {
     let ground = try StoreFixture()
     let users = try CacheManager<User>(ground.store, maxSize: 4096)
@@ -235,7 +235,7 @@ private struct Visit: Storable, Equatable {
     #expect(again.get(objectWithKey: "cold 0") == nil)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M25: a second manager or process sees each write and serves nothing deleted`() throws {
     let ground = try StoreFixture(StoreOptions(durability: .durable))
     let scraps = try CacheManager<Scrap>(ground.store)

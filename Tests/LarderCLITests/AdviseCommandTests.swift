@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// `larder advise` on a store that this process uses.
-@Suite(.serialized, .timeLimit(.minutes(15))) struct AdviseCommandTests {
+@Suite(.serialized, .timeLimit(.minutes(60))) struct AdviseCommandTests {
   /// A thread that reads keys of a Zipf distribution, and writes those that it does not find.
   private final class Load: Sendable {
     private let isEnded = Atomic<Bool>(false)

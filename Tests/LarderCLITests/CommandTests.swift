@@ -7,7 +7,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct CommandTests {
   @Test func `A text that was set is got, exactly`() throws {
     try withTool { (tool) throws in

@@ -11,7 +11,7 @@ import LarderTesting
 import Testing
 
 /// The first commands and mistakes of a person at the terminal.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ConvenienceTests {
   private func lines(_ text: String) throws -> [[String: Any]] {
     try text.split(separator: "\n").map { try Tool.object(String($0)) }

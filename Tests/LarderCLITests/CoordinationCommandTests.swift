@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// `larder lock`, `larder locks` and `larder increment`.
-@Suite(.timeLimit(.minutes(15))) struct CoordinationCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct CoordinationCommandTests {
   @Test func `A command runs under the lock, with its own output and exit status`() throws {
     try withTool { tool in
       let outcome = try tool.run(
@@ -183,7 +183,7 @@ import Testing
       // It waits for elements, with its signals caught.
       worker.kill(15)
       #expect(try worker.wait() == .signalled(15))
-      // A signal for the runner ends it after its command, which is no attempt.
+      // A signal ends the runner after its command, without an attempt.
       _ = try tool.output("queue", "push", "stopped", "1", "2")
       let stopped = try TestExecutable.tool.start([
         "queue", "run", "stopped", "--attempts", "1", "--store", tool.store, "--", "sh", "-c",
@@ -205,7 +205,7 @@ import Testing
       let go = tool.store + "-go"
       let runner = try TestExecutable.tool.start(
         [
-          "queue", "run", "long", "--lease", "5s", "--store", tool.store, "--", "sh", "-c",
+          "queue", "run", "long", "--lease", "21s", "--store", tool.store, "--", "sh", "-c",
           "echo begun; while [ ! -e \"$0\" ]; do sleep 0.05; done; echo \"$1\"", go,
         ], standardError: .captured)
       try runner.expect("begun")

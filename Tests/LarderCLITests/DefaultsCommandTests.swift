@@ -34,7 +34,7 @@ private struct Suites {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DefaultsCommandTests {
   @Test(
     arguments: [

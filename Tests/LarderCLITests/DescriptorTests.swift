@@ -6,7 +6,7 @@
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DescriptorTests {
   @Test
   func `Without descriptors the tool ends with a sentence and its own code, never by a signal`()

@@ -10,7 +10,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ImportRefusalTests {
   /// Imports that a store refuses although the file is well-formed.
   enum Refused: String, CaseIterable {

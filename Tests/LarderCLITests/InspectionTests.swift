@@ -8,7 +8,7 @@ import LarderTestSupport
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct InspectionTests {
   @Test func `A list is sorted, and prefix, type and limit narrow it`() throws {
     try withTool { (tool) throws in

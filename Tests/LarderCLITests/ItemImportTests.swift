@@ -21,7 +21,7 @@ private struct Message: Codable, Sendable {
   var replies: [String]
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ItemImportTests {
   private func withFile(_ body: (Tool, _ file: String) throws -> Void) throws {
     try withTemporaryDirectory { (path) throws in

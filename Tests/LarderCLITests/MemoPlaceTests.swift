@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Commands that run where a path is not UTF-8, or missing.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct MemoPlaceTests {
   /// Runs a shell script with the tool as `$T`.
   private func run(

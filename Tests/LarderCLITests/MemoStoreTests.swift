@@ -10,7 +10,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct MemoStoreTests {
   @Test func `A variable that is not set, one that is empty and each value are different keys`()
     throws

@@ -53,7 +53,7 @@ func withMemo(_ body: (MemoGround) throws -> Void) throws {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct MemoTests {
   @Test func `A command runs once and its outputs are replayed from then on`() throws {
     try withMemo { (ground) throws in

@@ -41,7 +41,7 @@ struct HalfIndexed: Storable {
 }
 
 /// The object commands, by the executable, on a store that this process has open as well.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObjectCommandTests {
   private func withWagons(
     _ count: Int = 30, _ body: (Tool, ObjectStore, [Wagon]) throws -> Void

@@ -69,7 +69,7 @@ struct Depot: Storable {
 }
 
 /// Objects that are exported from one store and imported into another, which a program opens then.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObjectRoundTripTests {
   /// A store, and another that does not exist yet.
   private func withTools(_ body: (Tool, Tool, String) throws -> Void) throws {

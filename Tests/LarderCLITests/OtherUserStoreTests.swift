@@ -24,7 +24,7 @@ enum UnprivilegedUser {
 }
 
 /// The tool's errors about a store that it may not access.
-@Suite(.timeLimit(.minutes(15)), .enabled(if: UnprivilegedUser.isPossible))
+@Suite(.timeLimit(.minutes(60)), .enabled(if: UnprivilegedUser.isPossible))
 struct ForeignStoreTests {
   @Test(arguments: ["stat", "export -", "copy /nowhere/copy", "list", "get key", "stat --json"])
   func `A store of another user is reported with its owner`(command: String) throws {

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// The tool's output is complete, or its exit code reports that it is not.
-@Suite(.timeLimit(.minutes(15))) struct OutputTests {
+@Suite(.timeLimit(.minutes(60))) struct OutputTests {
   private func shell(_ tool: Tool, _ script: String, in directory: String) throws
     -> ChildProcess.Outcome
   {

@@ -143,7 +143,7 @@ struct PrometheusPage {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct PrometheusTests {
   @Test func `stat writes Prometheus' format, with the names of the metrics`() throws {
     try withTool { (tool) throws in

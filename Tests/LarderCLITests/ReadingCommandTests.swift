@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Commands that only read, on stores that a program would empty or restore.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ReadingCommandTests {
   private static let commands = [
     ["verify"], ["verify", "--json"], ["list"], ["list", "--json"], ["stat"],

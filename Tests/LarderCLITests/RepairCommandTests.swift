@@ -7,7 +7,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct RepairCommandTests {
   /// A durable store with some entries and one damaged page, which holds the key `marked`.
   private func makeDamaged(_ tool: Tool) throws {

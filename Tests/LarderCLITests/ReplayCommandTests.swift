@@ -58,7 +58,7 @@ extension [String: Any] {
   func number(_ name: String) throws -> Int { try #require(self[name] as? Int) }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ReplayCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct ReplayCommandTests {
   private static let letters = ["a", "b", "a", "c", "a", "b"]
 
   @Test func `A replay prints accesses, distinct keys, hits and the hit ratio`() throws {

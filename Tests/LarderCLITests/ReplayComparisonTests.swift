@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The simulations of `larder replay --compare` against slow and simple ones.
-@Suite(.timeLimit(.minutes(15))) struct ReplayComparisonTests {
+@Suite(.timeLimit(.minutes(60))) struct ReplayComparisonTests {
   private struct Access {
     let key: Int
     let size: Int

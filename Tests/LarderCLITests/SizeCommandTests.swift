@@ -11,7 +11,7 @@ import LarderTesting
 import Testing
 
 /// `larder stat --why-big` and `larder compact`.
-@Suite(.timeLimit(.minutes(15))) struct SizeCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct SizeCommandTests {
   /// The bytes of the blocks of all files of a store, from the system.
   private func allocated(_ tool: Tool) throws -> Int {
     let cache = tool.store + "/v1"

@@ -12,7 +12,7 @@ import Synchronization
 import Testing
 
 /// `larder top --once` on a store that this process and peers use.
-@Suite(.serialized, .timeLimit(.minutes(15))) struct TopCommandTests {
+@Suite(.serialized, .timeLimit(.minutes(60))) struct TopCommandTests {
   /// A thread that stores and reads 100 keys until the end.
   private final class Load: Sendable {
     private let isEnded = Atomic<Bool>(false)

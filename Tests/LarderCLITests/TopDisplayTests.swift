@@ -13,7 +13,7 @@ private let hasScript = FileManager.default.isExecutableFile(atPath: "/usr/bin/s
 
 /// The live form of `larder top`, in a terminal that the command `script` provides.
 @Suite(
-  .serialized, .timeLimit(.minutes(15)),
+  .serialized, .timeLimit(.minutes(60)),
   .enabled(if: hasScript, "the command script is not installed"))
 struct TopDisplayTests {
   private static let alternate = "\u{1B}[?1049h"

@@ -7,7 +7,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct TransferTests {
   /// A store with an entry of each sort, and a second one.
   private func withStores(_ body: (Tool, Tool, _ directory: String) throws -> Void) throws {

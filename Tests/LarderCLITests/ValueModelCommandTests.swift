@@ -19,7 +19,7 @@ struct Silo: Storable {
 }
 
 /// Output is input of other commands, and a command line is used as it was written.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ValueModelCommandTests {
   private struct Place: CacheKey, Hashable {
     let city: String

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// `larder watch` and `larder explain`.
-@Suite(.timeLimit(.minutes(15))) struct WatchCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct WatchCommandTests {
   @Test func `Changes of other commands are printed after a cursor and as they happen`() throws {
     try withTool { tool in
       _ = try tool.output("set", "first", "1")
@@ -52,7 +52,7 @@ import Testing
 
       let watcher = try TestExecutable.tool.start(["watch", "live", "--store", tool.store])
       // It may begin after a change; one of these comes after its beginning.
-      try eventually("a change is printed", within: .seconds(600)) {
+      try eventually("a change is printed") {
         _ = try tool.output("set", "live", "x")
         return (try? watcher.nextLine(deadline: .milliseconds(200)))?.hasPrefix("set\tlive") == true
       }
@@ -112,7 +112,7 @@ import Testing
         let text = "integer \"17\" in namespace \"n\" (--key-type integer)"
         #expect(hint.output.contains(text), "\(hint.output)")
       }
-      // A hint is no use of the entry.
+      // A hint does not use the entry.
       let used = try numbers.lastUse(forKey: 17)
       _ = try tool.run("explain", "n/17")
       #expect(try numbers.lastUse(forKey: 17) == used)

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Missing values of several keys, computed together.
-@Suite(.timeLimit(.minutes(15))) struct BatchComputationTests {
+@Suite(.timeLimit(.minutes(60))) struct BatchComputationTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   init() throws {

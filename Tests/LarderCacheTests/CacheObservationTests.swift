@@ -11,7 +11,7 @@ private struct Plain: Codable, Sendable {
   var number: Int
 }
 
-@Suite(.timeLimit(.minutes(15))) struct CacheObservationTests {
+@Suite(.timeLimit(.minutes(60))) struct CacheObservationTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   let store: SharedStore

@@ -12,7 +12,7 @@ import Synchronization
 import Testing
 
 /// Writes that depend on what is stored.
-@Suite(.timeLimit(.minutes(15))) struct ChangingTests {
+@Suite(.timeLimit(.minutes(60))) struct ChangingTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Reads that are not older than a commit.
-@Suite(.timeLimit(.minutes(15))) struct CommitTokenTests {
+@Suite(.timeLimit(.minutes(60))) struct CommitTokenTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   let cache: PersistentCache<String, Int>

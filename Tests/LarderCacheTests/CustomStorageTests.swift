@@ -55,7 +55,7 @@ private final class Bare: CacheStorage {
   }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct CustomStorageTests {
+@Suite(.timeLimit(.minutes(60))) struct CustomStorageTests {
   private func expectLaws(
     reading: PersistentCache<String, [UInt8]>, writing: PersistentCache<String, [UInt8]>,
     location: SourceLocation = #_sourceLocation

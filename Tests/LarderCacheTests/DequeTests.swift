@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// Deques in one process.
-@Suite(.timeLimit(.minutes(15))) struct DequeTests {
+@Suite(.timeLimit(.minutes(60))) struct DequeTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   let errors = Shared<[String]>([])

@@ -7,7 +7,7 @@ import LarderTesting
 import Testing
 
 /// Keys that Swift takes for equal.
-@Suite(.timeLimit(.minutes(15))) struct EqualKeyTests {
+@Suite(.timeLimit(.minutes(60))) struct EqualKeyTests {
   private static let composed = "caf\u{E9}"
   private static let decomposed = "cafe\u{301}"
 

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// Batches of writes that are larger than the room for them.
-@Suite(.timeLimit(.minutes(15))) struct EvictedOwnTests {
+@Suite(.timeLimit(.minutes(60))) struct EvictedOwnTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

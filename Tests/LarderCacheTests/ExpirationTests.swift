@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// The lifetimes and times of expiration that callers pass.
-@Suite(.timeLimit(.minutes(15))) struct ExpirationTests {
+@Suite(.timeLimit(.minutes(60))) struct ExpirationTests {
   static let wrong: [Duration] = [.zero, .milliseconds(-1), .nanoseconds(-1), .seconds(Int64.min)]
 
   let store: TemporaryStore

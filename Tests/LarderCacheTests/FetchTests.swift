@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// `fetch` with a queue: which thread calls what, and that something is called at all.
-@Suite(.timeLimit(.minutes(15))) struct FetchTests {
+@Suite(.timeLimit(.minutes(60))) struct FetchTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -12,7 +12,7 @@ import Synchronization
 import Testing
 
 /// Tasks that wait for one computation.
-@Suite(.timeLimit(.minutes(15))) struct FlightTests {
+@Suite(.timeLimit(.minutes(60))) struct FlightTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   init() throws {
@@ -186,7 +186,7 @@ import Testing
     #expect(try await first.value == 42)
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: [true, false])
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false])
   func `Computations that wait for each other fail with an error that names the key`(
     usesStore: Bool
   ) async throws {

@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// The objects that handles retain, and the work that a hit avoids.
-@Suite(.timeLimit(.minutes(15))) struct HandleTests {
+@Suite(.timeLimit(.minutes(60))) struct HandleTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

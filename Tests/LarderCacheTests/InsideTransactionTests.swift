@@ -9,7 +9,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct InsideTransactionTests {
+@Suite(.timeLimit(.minutes(60))) struct InsideTransactionTests {
   private static func code(_ body: () throws -> Void) -> StoreError.Code? {
     do {
       try body()

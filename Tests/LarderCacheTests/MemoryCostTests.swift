@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// The stated cost of values in memory, and the recorded times of their uses.
-@Suite(.timeLimit(.minutes(15))) struct MemoryCostTests {
+@Suite(.timeLimit(.minutes(60))) struct MemoryCostTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

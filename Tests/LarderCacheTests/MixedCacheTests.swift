@@ -20,7 +20,7 @@ private enum Second {
   struct Point: Codable, Sendable, Equatable { var x = 1, y = 2 }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct MixedCacheTests {
+@Suite(.timeLimit(.minutes(60))) struct MixedCacheTests {
   let directory: TemporaryDirectory
   let errors = Shared<[any Error]>([])
   let store: SharedStore

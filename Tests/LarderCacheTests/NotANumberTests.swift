@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Dates and numbers of callers that are not finite, or far away.
-@Suite(.timeLimit(.minutes(15))) struct NotANumberTests {
+@Suite(.timeLimit(.minutes(60))) struct NotANumberTests {
   static let past: [Double] = [-.infinity, -.greatestFiniteMagnitude, -1e300, -9.3e15, -1e12]
   static let future: [Double] = [.infinity, .greatestFiniteMagnitude, 1e300, 9.3e15, 1e12]
 

@@ -21,7 +21,7 @@ final class Shared<Value: Sendable>: Sendable {
   init(_ value: Value) { self.value = Mutex(value) }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct PersistentCacheTests {
+@Suite(.timeLimit(.minutes(60))) struct PersistentCacheTests {
   let directory: TemporaryDirectory
   let store: SharedStore
 

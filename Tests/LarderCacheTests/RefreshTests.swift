@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Values that are computed again: served stale, early, after errors, conditionally.
-@Suite(.timeLimit(.minutes(15))) struct RefreshTests {
+@Suite(.timeLimit(.minutes(60))) struct RefreshTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   let store: SharedStore

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Reads of several keys in one state of the store.
-@Suite(.timeLimit(.minutes(15))) struct StoreSnapshotTests {
+@Suite(.timeLimit(.minutes(60))) struct StoreSnapshotTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   init() throws {

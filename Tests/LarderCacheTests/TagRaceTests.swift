@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// Removals by tag at the same time as sweeps, computations and observers, and what pins leave others.
-@Suite(.timeLimit(.minutes(15))) struct TagRaceTests {
+@Suite(.timeLimit(.minutes(60))) struct TagRaceTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// Tags, pinned values and negative entries of a typed cache.
-@Suite(.timeLimit(.minutes(15))) struct TaggedCacheTests {
+@Suite(.timeLimit(.minutes(60))) struct TaggedCacheTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

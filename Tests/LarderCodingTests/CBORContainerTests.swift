@@ -253,7 +253,7 @@ struct CBORContainerTests {
     #expect(mixed.texts == ["nil", "a", "7"])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Trying one type after the other stays fast in a long array`() throws {
     struct Either: Codable, Equatable {
       var value: String

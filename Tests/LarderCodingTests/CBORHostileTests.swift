@@ -17,7 +17,7 @@ private struct Numbers: Codable {
   var list: [Decimal]?
 }
 
-@Suite("CBOR of doubtful origin", .timeLimit(.minutes(15)))
+@Suite("CBOR of doubtful origin", .timeLimit(.minutes(60)))
 struct CBORHostileTests {
   @Test(
     arguments: [

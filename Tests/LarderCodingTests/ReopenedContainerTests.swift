@@ -7,7 +7,7 @@ import LarderCoding
 import Testing
 
 /// Types that request the nested container of one field several times.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ReopenedContainerTests {
   /// A coding key of any name.
   struct Name: CodingKey {

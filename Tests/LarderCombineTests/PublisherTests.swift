@@ -72,7 +72,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct PublisherTests {
+@Suite(.timeLimit(.minutes(60))) struct PublisherTests {
   let directory: TemporaryDirectory
   let store: ObjectStore
 

@@ -11,7 +11,7 @@ import Testing
 extension Crashes {
   private static let day = Duration.seconds(86_400)
 
-  @Test(.timeLimit(.minutes(15)), arguments: [1, -1])
+  @Test(.timeLimit(.minutes(60)), arguments: [1, -1])
   func `When the clock jumps by a day, deadlines follow it and nothing else changes`(
     direction: Int
   ) throws {
@@ -52,7 +52,7 @@ extension Crashes {
     store.close()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Processes whose clocks are a day apart share a store`() throws {
     let scratch = try Scratch()
     let path = scratch.appending("store")

@@ -37,9 +37,6 @@ final class CrashHarness {
     }
   }
 
-  /// The time limit of any operation after a process was killed.
-  static let deadline = Duration.seconds(120)
-
   private let scratch: Scratch
   private var grounds: [String: String] = [:]
   private var count = 0
@@ -84,8 +81,8 @@ final class CrashHarness {
     let commands = scenario.commands(path, log: log)
     let victim = try start(blow)
     victim.sendAll(commands)
-    let answers = try victim.remainingLines(deadline: Self.deadline)
-    let status = try victim.wait(deadline: Self.deadline)
+    let answers = try victim.remainingLines()
+    let status = try victim.wait()
     // The store must survive that as any other end of a process.
     let isEndedByDispatch = try status == .signalled(SIGILL) && hasStruckDispatch(blow)
     let hasFallen = status == .signalled(SIGKILL) || isEndedByDispatch
@@ -197,7 +194,7 @@ final class CrashHarness {
     guard try StoreState.read(from: try StorePaths(path).state)?.isDirty ?? true else {
       throw UnexpectedOutcome(description: "`state` is clean, though there are commits.")
     }
-    let findings = try judge.ask("verify", deadline: Self.deadline)
+    let findings = try judge.ask("verify")
     if findings != "sound" { throw UnexpectedOutcome(description: "verify: \(findings)") }
     if let witness {
       _ = try read(witness, model, mayForget, "witness in the end")
@@ -209,7 +206,7 @@ final class CrashHarness {
   private func read(
     _ peer: ChildProcess, _ model: StoreModel, _ mayForget: Bool, _ reader: String
   ) throws -> StoreModel.State {
-    let dump = try peer.ask("dump 0 30", deadline: Self.deadline)
+    let dump = try peer.ask("dump 0 30")
     guard let state = StoreModel.state(of: dump), model.admits(state, mayForget: mayForget) else {
       throw UnexpectedOutcome(
         description: "The \(reader) read \(dump), and not one of \(model.states).")
@@ -223,7 +220,7 @@ final class CrashHarness {
   }
 
   private func order(_ peer: ChildProcess, _ command: String) throws {
-    let answer = try peer.ask(command, deadline: Self.deadline)
+    let answer = try peer.ask(command)
     if answer != "ok" { throw UnexpectedOutcome(description: "\"\(command)\": \(answer)") }
   }
 
@@ -234,7 +231,7 @@ final class CrashHarness {
   ) throws -> ChildProcess {
     let process = try peer ?? TestExecutable.peer.start()
     peer = process
-    let answer = try process.ask("open \(path) \(scenario.openOptions)", deadline: Self.deadline)
+    let answer = try process.ask("open \(path) \(scenario.openOptions)")
     if !answer.hasPrefix("opened ") { throw UnexpectedOutcome(description: "open: \(answer)") }
     return process
   }

@@ -77,6 +77,6 @@ extension ChildProcess {
   /// Lets a peer go.
   func dismiss() throws {
     try send("exit")
-    _ = try wait(deadline: CrashHarness.deadline)
+    _ = try wait()
   }
 }

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The damage mode of the stress tool, for a few seconds, and its fuzzers.
-@Suite(.timeLimit(.minutes(15))) struct DamageModeTests {
+@Suite(.timeLimit(.minutes(60))) struct DamageModeTests {
   #if DEBUG
   // Without optimisation a case takes twenty times as long.
   static let files = 80

@@ -17,7 +17,7 @@ import Darwin
 #endif
 
 /// The defects that the damage mode found, each with the few bytes that cause it.
-@Suite(.timeLimit(.minutes(15))) struct DamageRegressionTests {
+@Suite(.timeLimit(.minutes(60))) struct DamageRegressionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
@@ -33,7 +33,7 @@ import Darwin
   func open(_ durability: Durability) throws -> SharedStore {
     try SharedStore(
       at: path,
-      .init(durability: durability, openTimeout: .seconds(120), writeTimeout: .seconds(120)))
+      .init(durability: durability, openTimeout: .seconds(600), writeTimeout: .seconds(600)))
   }
 
   /// Everything is there, and it works.

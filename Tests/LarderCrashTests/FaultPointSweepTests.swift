@@ -87,7 +87,7 @@ extension Crashes {
     for scenario in Self.passages.values.joined() { #expect(known.contains(scenario.scenario)) }
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `A process killed at any fault point takes nothing acknowledged with it`() throws {
     let arena = try CrashHarness()
     let start = ContinuousClock.now

@@ -33,11 +33,11 @@ struct ObjectPowerCut {
     let peer = try TestExecutable.peer.start()
     var states: [String] = []
     for command in script(scratch.appending("clean")) {
-      _ = try peer.ask(command, deadline: CrashHarness.deadline)
+      _ = try peer.ask(command)
       // Closing does not change the state.
       let state =
         command == "note close"
-        ? states.last! : try peer.ask("note state", deadline: CrashHarness.deadline)
+        ? states.last! : try peer.ask("note state")
       guard state.hasPrefix("state ") else {
         throw CrashHarness.UnexpectedOutcome(description: state)
       }
@@ -88,7 +88,7 @@ struct ObjectPowerCut {
     _ path: String, _ answered: Int, _ peer: ChildProcess, _ findings: inout PowerCut.Findings
   ) throws {
     func ask(_ command: String) throws -> String {
-      try peer.ask(command, deadline: CrashHarness.deadline)
+      try peer.ask(command)
     }
     let opened = try ask("notes \(path)")
     guard opened == "opened" else { throw CrashHarness.UnexpectedOutcome(description: opened) }
@@ -116,7 +116,7 @@ struct ObjectPowerCut {
 }
 
 extension PowerCuts {
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(60)))
   func `After a power cut all objects that were acknowledged are there and indexes fit`() throws {
     let seed = Seed.announce()
     let start = ContinuousClock.now
@@ -130,7 +130,7 @@ extension PowerCuts {
         + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
   }
 
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(60)))
   func `A disk that loses a synced write of objects is found out`() throws {
     let scratch = try Scratch()
     let seed = Seed.announce()

@@ -56,7 +56,7 @@ extension Crashes {
     _ path: String, environment: [String: String] = [:]
   ) throws -> ChildProcess {
     let peer = try TestExecutable.peer.start(environment: environment)
-    let answer = try peer.ask("notes \(path)", deadline: CrashHarness.deadline)
+    let answer = try peer.ask("notes \(path)")
     try #require(answer == "opened", "\(answer)")
     return peer
   }
@@ -64,18 +64,18 @@ extension Crashes {
   /// The states a clean run goes through, the first before any command.
   private static func states(_ scenario: NoteScenario, _ path: String) throws -> [String] {
     let peer = try openNotes(path)
-    var states = [try peer.ask("note state", deadline: CrashHarness.deadline)]
+    var states = [try peer.ask("note state")]
     for command in scenario.script {
-      let answer = try peer.ask("note \(command)", deadline: CrashHarness.deadline)
+      let answer = try peer.ask("note \(command)")
       try #require(answer == "ok", "\(command): \(answer)")
-      states.append(try peer.ask("note state", deadline: CrashHarness.deadline))
+      states.append(try peer.ask("note state"))
     }
     try peer.dismiss()
     return states
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)),
     arguments: Share.current.arguments(of: NoteScenario.all))
   func `A process killed within any step of objects leaves all of it or nothing`(
     scenario: NoteScenario
@@ -113,30 +113,30 @@ extension Crashes {
     let witness = try openNotes(path)
     let victim = try openNotes(path, environment: ["LARDER_FAULTS": faults])
     victim.sendAll(scenario.script.map { "note \($0)" })
-    let answers = try victim.remainingLines(deadline: CrashHarness.deadline)
-    let status = try victim.wait(deadline: CrashHarness.deadline)
+    let answers = try victim.remainingLines()
+    let status = try victim.wait()
     let hasFallen = status == .signalled(SIGKILL)
     #expect(hasFallen || status == .exited(0), "\(blow): \(status)")
     #expect(answers.allSatisfy { $0 == "ok" }, "\(blow): \(answers)")
     let done = answers.count
-    let state = try witness.ask("note state", deadline: CrashHarness.deadline)
+    let state = try witness.ask("note state")
     #expect(
       states[min(done, states.count - 1)...min(done + 1, states.count - 1)].contains(state),
       "\(blow): \(state) after \(done) of \(states)")
     #expect(try SharedStoreFindings.of(path) == [], "\(blow)")
     for command in scenario.script.dropFirst(done) {
-      let answer = try witness.ask("note \(command)", deadline: CrashHarness.deadline)
+      let answer = try witness.ask("note \(command)")
       #expect(answer == "ok", "\(blow): \(command): \(answer)")
     }
     let judge = try openNotes(path)
-    let last = try judge.ask("note state", deadline: CrashHarness.deadline)
+    let last = try judge.ask("note state")
     #expect(last == states.last, "\(blow)")
     #expect(try SharedStoreFindings.of(path) == [], "\(blow)")
     for peer in [judge, witness] { try peer.dismiss() }
     return hasFallen
   }
 
-  @Test(.timeLimit(.minutes(20)))
+  @Test(.timeLimit(.minutes(60)))
   func `Indexes fit the objects after a thousand random kills`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
@@ -149,7 +149,7 @@ extension Crashes {
       let peers = try (0..<2).map { _ in try Self.openNotes(path) }
       for peer in peers {
         try peer.send("note churn \(UInt32.random(in: 0...UInt32.max, using: &random))")
-        let answer = try peer.nextLine(deadline: CrashHarness.deadline)
+        let answer = try peer.nextLine()
         #expect(answer == "churning")
       }
       var spins = Int.random(in: 0...2000, using: &random)
@@ -157,10 +157,10 @@ extension Crashes {
       // One dies while the other is at work.
       for peer in peers {
         peer.kill()
-        _ = try peer.wait(deadline: CrashHarness.deadline)
+        _ = try peer.wait()
       }
       guard kill % 5 == 0 || kill == count else { continue }
-      let state = try judge.ask("note state", deadline: CrashHarness.deadline)
+      let state = try judge.ask("note state")
       #expect(state.hasPrefix("state "), "\(state), kill \(kill), \(seed)")
       #expect(try SharedStoreFindings.of(path) == [], "kill \(kill), \(seed)")
     }
@@ -168,7 +168,7 @@ extension Crashes {
     try judge.dismiss()
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `Eight processes that start a migration, killed at each of its steps, apply it once`() throws
   {
     let scratch = try Scratch()
@@ -182,7 +182,7 @@ extension Crashes {
       let path = scratch.appending("struck\(step)")
       try TestFiles.copyTree(ground, to: path)
       let first = try Self.openNotes(path)
-      #expect(try first.ask("note index", deadline: CrashHarness.deadline) == "ok")
+      #expect(try first.ask("note index") == "ok")
       for point in ["migrationNoted", "beforeCommit", "afterCommit"] {
         let peers = try (0..<8).map { _ in
           try Self.openNotes(path, environment: ["LARDER_FAULTS": "\(point):kill@\(step)"])
@@ -190,15 +190,15 @@ extension Crashes {
         for peer in peers { try peer.send("note migrate") }
         for peer in peers {
           peer.closeInput()
-          let answers = try peer.remainingLines(deadline: CrashHarness.deadline)
-          let status = try peer.wait(deadline: CrashHarness.deadline)
+          let answers = try peer.remainingLines()
+          let status = try peer.wait()
           if status == .signalled(SIGKILL) { kills += 1 }
           #expect(answers.allSatisfy { $0 == "ok" }, "\(answers), step \(step)")
         }
         #expect(try SharedStoreFindings.of(path) == [], "step \(step) of \(point)")
       }
-      #expect(try first.ask("note migrate", deadline: CrashHarness.deadline) == "ok")
-      #expect(try first.ask("note state", deadline: CrashHarness.deadline) == states.last)
+      #expect(try first.ask("note migrate") == "ok")
+      #expect(try first.ask("note state") == states.last)
       #expect(try SharedStoreFindings.of(path) == [], "step \(step)")
       try first.dismiss()
       TestFiles.removeAll(path)

@@ -63,7 +63,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(60)))
   func `After a power cut a durable store is as after a commit, though its writers were killed`()
     throws
   {
@@ -85,7 +85,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, "needs fault points and preload shims"),
-    .timeLimit(.minutes(15)),
+    .timeLimit(.minutes(60)),
     arguments: [FaultPoint.restoreWritten, .restoreSynced, .restoreRecorded, .logReplayed])
   func `A process killed in a recovery from the log leaves every commit to the next`(
     point: FaultPoint
@@ -94,9 +94,9 @@ extension PowerCuts {
     let path = scratch.appending("store")
     let boots = [try SystemBoot(), try SystemBoot("21111111-2222-4333-8444-555555555555")]
     let writer = try TestExecutable.peer.start(environment: boots[0].environment)
-    #expect(try writer.ask("open \(path) durable", deadline: .seconds(60)).hasPrefix("opened"))
+    #expect(try writer.ask("open \(path) durable").hasPrefix("opened"))
     for key in 0..<20 {
-      #expect(try writer.ask("set \(key) v\(key)", deadline: .seconds(60)) == "ok")
+      #expect(try writer.ask("set \(key) v\(key)") == "ok")
     }
     writer.kill()
     for number in 1...2 {
@@ -107,15 +107,15 @@ extension PowerCuts {
       #expect(try killed.remainingLines() == [], "The opener \(number) was not killed.")
     }
     let last = try TestExecutable.peer.start(environment: boots[1].environment)
-    #expect(try last.ask("open \(path) durable", deadline: .seconds(60)).hasPrefix("opened"))
+    #expect(try last.ask("open \(path) durable").hasPrefix("opened"))
     for key in 0..<20 {
-      #expect(try last.ask("get \(key)", deadline: .seconds(60)) == "value v\(key)")
+      #expect(try last.ask("get \(key)") == "value v\(key)")
     }
-    #expect(try last.ask("verify", deadline: .seconds(60)) == "sound")
+    #expect(try last.ask("verify") == "sound")
     withExtendedLifetime(boots) {}
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `A stopped process that syncs the log holds up no writer`() throws {
     let scratch = try Scratch()
     let path = scratch.appending("store")
@@ -123,28 +123,28 @@ extension PowerCuts {
       environment: ["LARDER_FAULTS": "logSyncing:stop@4"])
     let other = try TestExecutable.peer.start()
     for peer in [stopped, other] {
-      #expect(try peer.ask("open \(path) durable", deadline: .seconds(60)).hasPrefix("opened"))
+      #expect(try peer.ask("open \(path) durable").hasPrefix("opened"))
     }
     // Some of its commits are synced by the other process; four syncs are its own among so many.
     stopped.sendAll((0..<400).map { "set \($0 % 10) stopped\($0 % 10)" })
     while true {
-      let answer = try other.ask("set 20 other", deadline: .seconds(60))
+      let answer = try other.ask("set 20 other")
       #expect(answer == "ok")
       if ProcessIdentity.isStopped(stopped.processIdentifier) { break }
     }
     for key in 21..<40 {
-      #expect(try other.ask("set \(key) other", deadline: .seconds(60)) == "ok")
+      #expect(try other.ask("set \(key) other") == "ok")
     }
     stopped.continue()
-    for _ in 0..<400 { #expect(try stopped.nextLine(deadline: .seconds(60)) == "ok") }
-    #expect(try other.ask("get 9", deadline: .seconds(60)) == "value stopped9")
-    #expect(try other.ask("verify", deadline: .seconds(60)) == "sound")
+    for _ in 0..<400 { #expect(try stopped.nextLine() == "ok") }
+    #expect(try other.ask("get 9") == "value stopped9")
+    #expect(try other.ask("verify") == "sound")
   }
 
   /// The record of a killed writer is at the end of a segment; that of its successor needs the next one.
   @Test(
     .enabled(if: hasFaults && PreloadShim.isAvailable, "needs fault points and preload shims"),
-    .timeLimit(.minutes(15)), arguments: ["", "logOrphanKept"])
+    .timeLimit(.minutes(60)), arguments: ["", "logOrphanKept"])
   func `A record that a killed writer left at the end of a segment ends no recovery`(mutant: String)
     throws
   {
@@ -160,11 +160,11 @@ extension PowerCuts {
       return try TestExecutable.peer.start(environment: environment)
     }
     let first = try peer(before)
-    _ = try first.ask("open \(path) durable", deadline: .seconds(60))
+    _ = try first.ask("open \(path) durable")
     let log = try StorePaths(path).generation + "/log-0"
     var count = 0
     repeat {
-      #expect(try first.ask("commit a \(count) 600", deadline: .seconds(60)) == "ack a \(count)")
+      #expect(try first.ask("commit a \(count) 600") == "ack a \(count)")
       count += 1
     } while try TestFiles.contents(of: log).lastIndex { $0 != 0 } ?? 0 < 15_000
     let killed = try peer(before, "logWritten:kill@1")
@@ -172,18 +172,18 @@ extension PowerCuts {
     _ = try killed.remainingLines()
     #expect(try killed.wait() == .signalled(9))
     for index in 0..<3 {
-      #expect(try first.ask("commit c \(index) 3000", deadline: .seconds(60)) == "ack c \(index)")
+      #expect(try first.ask("commit c \(index) 3000") == "ack c \(index)")
     }
     let crashed = scratch.appending("crashed")
     #expect(try ChildProcess.run("/bin/cp", ["-a", path, crashed]).status.isSuccess)
     let judge = try peer(after)
-    #expect(try judge.ask("open \(crashed) durable", deadline: .seconds(60)).hasPrefix("opened"))
-    let history = try judge.ask("history", deadline: .seconds(60))
+    #expect(try judge.ask("open \(crashed) durable").hasPrefix("opened"))
+    let history = try judge.ask("history")
     #expect(history.hasSuffix(" c.0 c.1 c.2") == mutant.isEmpty, "\(history)")
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)),
     arguments: ["durable", "strict"])
   func `Only a strict store shows nothing before it is on the disk`(durability: String) throws {
     let scratch = try Scratch()
@@ -193,11 +193,11 @@ extension PowerCuts {
     let other = try TestExecutable.peer.start()
     for peer in [stopped, other] {
       #expect(
-        try peer.ask("open \(path) \(durability)", deadline: .seconds(60)).hasPrefix("opened"))
+        try peer.ask("open \(path) \(durability)").hasPrefix("opened"))
     }
     func visible() throws -> Int {
       try (0..<10).count {
-        try other.ask("get \($0)", deadline: .seconds(60)) == "value stopped\($0)"
+        try other.ask("get \($0)") == "value stopped\($0)"
       }
     }
     stopped.sendAll((0..<10).map { "set \($0) stopped\($0)" })
@@ -206,14 +206,14 @@ extension PowerCuts {
     while (try? stopped.nextLine(deadline: .milliseconds(1))) == "ok" { returned += 1 }
     #expect(try visible() == (durability == "strict" ? returned : returned + 1))
     stopped.continue()
-    for _ in returned..<10 { #expect(try stopped.nextLine(deadline: .seconds(60)) == "ok") }
+    for _ in returned..<10 { #expect(try stopped.nextLine() == "ok") }
     #expect(try visible() == 10)
-    #expect(try other.ask("verify", deadline: .seconds(60)) == "sound")
+    #expect(try other.ask("verify") == "sound")
   }
 
   @Test(
     .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
-    .timeLimit(.minutes(15)),
+    .timeLimit(.minutes(60)),
     arguments: ["logUnsynced", "durableAhead", "logUnchained", "logRecycledEarly"])
   func `A rule of the redo log that is broken is noticed after a power cut`(mutant: String) throws {
     let seed = Seed.announce()

@@ -100,7 +100,7 @@ extension PowerCut {
 
 extension PowerCuts {
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(60)),
     arguments: [3_600_000, 2])
   func `After a power cut a relaxed store is as after a commit, at its last sync or later`(
     interval: Int
@@ -137,7 +137,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
-    .timeLimit(.minutes(15)), arguments: ["", "logLeftUnsynced"])
+    .timeLimit(.minutes(60)), arguments: ["", "logLeftUnsynced"])
   func `A sync is of all segments, though the log has stepped back to an older one`(
     mutant: String
   ) throws {
@@ -152,7 +152,7 @@ extension PowerCuts {
 
   @Test(
     .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
-    .timeLimit(.minutes(15)), arguments: ["recordUnpinned", "recordedUnsynced", "logUnsynced"])
+    .timeLimit(.minutes(60)), arguments: ["recordUnpinned", "recordedUnsynced", "logUnsynced"])
   func `A rule of relaxed stores that is broken is noticed after a power cut`(
     mutant: String
   ) throws {

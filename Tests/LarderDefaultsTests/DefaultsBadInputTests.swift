@@ -14,7 +14,7 @@ extension DefaultsKeys {
 }
 
 /// Invalid arguments, values that others stored, and directories that are removed.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DefaultsBadInputTests {
   /// Unreadable values: truncated, of an unknown codec, not CBOR, not JSON, not UTF-8.
   private static let unreadable: [(UInt16, [UInt8])] = [

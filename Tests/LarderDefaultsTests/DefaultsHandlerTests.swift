@@ -25,7 +25,7 @@ extension Defaults {
 }
 
 /// Operations that handlers of defaults may perform. They run on threads of Swift's pool.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DefaultsHandlerTests {
   @Test func `A handler that sets its default is not called for that, and others are`() async throws
   {

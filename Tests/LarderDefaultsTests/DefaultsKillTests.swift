@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// Writers that are killed while others write and read.
-@Suite(.serialized, .timeLimit(.minutes(15)))
+@Suite(.serialized, .timeLimit(.minutes(60)))
 struct DefaultsKillTests {
   /// The task of one writer, over as many processes as it takes.
   private struct Writer {

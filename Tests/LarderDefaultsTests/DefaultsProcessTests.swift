@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Tests over several processes, one after the other.
-@Suite(.serialized, .timeLimit(.minutes(15)))
+@Suite(.serialized, .timeLimit(.minutes(60)))
 struct DefaultsProcessTests {
   /// Defect M14: 281 of 600 survived.
   @Test func `Three processes that write two hundred keys each keep all six hundred`() throws {

@@ -8,7 +8,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DefaultsTests {
   @Test func `A property is kept under its name, and setting nil removes it`() throws {
     let ground = try StoreFixture()

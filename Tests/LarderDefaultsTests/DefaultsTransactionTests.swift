@@ -14,7 +14,7 @@ extension DefaultsKeys {
   fileprivate static let name = DefaultsKey<String?>("name")
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DefaultsTransactionTests {
   private struct Refused: Error {}
 

@@ -65,7 +65,7 @@ private final class Descendant: WatchableObject {
   @Watched var own = 0
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct PropertyKitFormTests {
   @Test func `Properties of basic types are kept by their names`() throws {
     let ground = try StoreFixture()

@@ -7,7 +7,7 @@ import LarderDefaults
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct PropertyListTests {
   @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
   func `What is exported is imported again as it was`(

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Texts and dates that Foundation's coding of property lists changes.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct PropertyListTextTests {
   private static let formats: [PropertyListSerialization.PropertyListFormat] = [.xml, .binary]
 

@@ -38,7 +38,7 @@ private final class Token: Sendable {
 }
 
 /// The state that released watchers leave. One at a time: all tokens have one count.
-@Suite(.serialized, .timeLimit(.minutes(15)))
+@Suite(.serialized, .timeLimit(.minutes(60)))
 struct WatchLifetimeTests {
   @Test func `A source that never changes does not keep the watches of released objects`() {
     let station = Station()

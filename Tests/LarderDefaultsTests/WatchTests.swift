@@ -27,7 +27,7 @@ final class SharedModel: PropertyWatchable, @unchecked Sendable {
   @Watched var number = 0
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct WatchTests {
   @Test func `A handler runs for every change, on the changing thread, before the assignment ends`()
   {

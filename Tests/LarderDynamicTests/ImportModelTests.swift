@@ -64,7 +64,7 @@ struct Tagged: Storable, Equatable {
   static let indexes = [Index<Tagged>("key", \.key, unique: true)]
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ImportModelTests {
   @discardableResult
   private func take(

@@ -9,7 +9,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObjectImportTests {
   /// Imports lines of text.
   @discardableResult

@@ -94,7 +94,7 @@ private struct Term {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct UntypedQueryTests {
   @Test func `Any query without the type gives what filtering and sorting an array gives`() throws {
     let seed = Seed.announce()

@@ -7,7 +7,7 @@ import LarderDynamic
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct QueryParserTests {
   @Test(
     arguments: [

@@ -177,7 +177,7 @@ private struct TypedTerm {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct TypedQueryTests {
   private func fill(_ ground: StoreFixture, _ random: inout SeededRandom) throws -> [Reading] {
     let parent = Station(id: "p", name: "north", share: 1, height: 0.3)

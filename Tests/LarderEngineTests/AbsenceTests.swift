@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Damage on the way to a key that is stored, in a store that survives system crashes.
-@Suite(.timeLimit(.minutes(15))) struct AbsenceTests {
+@Suite(.timeLimit(.minutes(60))) struct AbsenceTests {
   /// The damage of one page.
   enum Damage: String, CaseIterable, CustomTestStringConvertible {
     /// A leaf's flags say branch, so the sizes of its values are read as page numbers.

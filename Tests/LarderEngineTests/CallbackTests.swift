@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Callbacks of a program may use the store, wherever it is called.
-@Suite(.timeLimit(.minutes(15))) struct CallbackTests {
+@Suite(.timeLimit(.minutes(60))) struct CallbackTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// The text of a place in the changes, as programs save it.
-@Suite(.timeLimit(.minutes(15))) struct ChangeCursorTests {
+@Suite(.timeLimit(.minutes(60))) struct ChangeCursorTests {
   private static func isRefused(_ text: String) -> Bool {
     do {
       _ = try ChangeCursor(text)

@@ -12,7 +12,7 @@ import LarderTesting
 import Testing
 
 /// The change log: every commit once, in order, or in a gap.
-@Suite(.timeLimit(.minutes(15))) struct ChangeLogTests {
+@Suite(.timeLimit(.minutes(60))) struct ChangeLogTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Threads that inspect a store while another one closes it.
-@Suite(.timeLimit(.minutes(15))) struct ClosingRaceTests {
+@Suite(.timeLimit(.minutes(60))) struct ClosingRaceTests {
   @Test func `Inspecting a store during a close ends with the error closed`()
     throws
   {

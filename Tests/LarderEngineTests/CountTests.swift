@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Numbers of entries that a store tells.
-@Suite(.timeLimit(.minutes(15))) struct CountTests {
+@Suite(.timeLimit(.minutes(60))) struct CountTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   let store: SharedStore

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Damage to the files of a closed store.
-@Suite(.timeLimit(.minutes(15))) struct DamageTests {
+@Suite(.timeLimit(.minutes(60))) struct DamageTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

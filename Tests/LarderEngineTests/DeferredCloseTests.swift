@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// A store that could not be closed in time, and is opened again by the same process.
-@Suite(.timeLimit(.minutes(15))) struct DeferredCloseTests {
+@Suite(.timeLimit(.minutes(60))) struct DeferredCloseTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
@@ -24,7 +24,7 @@ import Testing
       let store = try SharedStore(at: path, options)
       if round > 0 { #expect(try store.bytes(forKey: round - 1) == [7]) }
       try store.setBytes([7], forKey: round)
-      let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(300))
+      let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(600))
       store.close()
       gate.leave()
     }

@@ -11,7 +11,7 @@ import Testing
 // A network file system cannot be mounted in a test: that refusal is not covered here.
 
 /// The directories that a store accepts, and its errors about the others.
-@Suite(.timeLimit(.minutes(15))) struct DirectoryTests {
+@Suite(.timeLimit(.minutes(60))) struct DirectoryTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -10,7 +10,7 @@ import Testing
 
 /// The waits of several threads and tasks of a process for the disk. The tests hold the lock of the process that
 /// syncs the log, so that no thread is elected: after 200 ms each would sync.
-@Suite(.timeLimit(.minutes(15))) struct DurableWaitTests {
+@Suite(.timeLimit(.minutes(60))) struct DurableWaitTests {
   private let directory: TemporaryDirectory
   private let store: SharedStore
   private let presence: OwnedFile

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// The policies by which entries are chosen for eviction.
-@Suite(.timeLimit(.minutes(15))) struct EvictionPolicyTests {
+@Suite(.timeLimit(.minutes(60))) struct EvictionPolicyTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The choice of evicted entries and their number.
-@Suite(.timeLimit(.minutes(15))) struct EvictionTests {
+@Suite(.timeLimit(.minutes(60))) struct EvictionTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   init() throws { directory = try TemporaryDirectory() }

@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// The removal of expired entries, which no call asks for.
-@Suite(.timeLimit(.minutes(15))) struct ExpirySweepTests {
+@Suite(.timeLimit(.minutes(60))) struct ExpirySweepTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   init() throws { directory = try TemporaryDirectory() }

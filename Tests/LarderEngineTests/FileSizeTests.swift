@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// The size of the data file of a store whose contents are replaced all the time.
-@Suite(.timeLimit(.minutes(15))) struct FileSizeTests {
+@Suite(.timeLimit(.minutes(60))) struct FileSizeTests {
   private static let budget = 8 << 20
 
   struct Values: Sendable, CustomTestStringConvertible {

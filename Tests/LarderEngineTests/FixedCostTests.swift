@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// The size of a store on the disk before it holds much data.
-@Suite(.timeLimit(.minutes(15))) struct FixedCostTests {
+@Suite(.timeLimit(.minutes(60))) struct FixedCostTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

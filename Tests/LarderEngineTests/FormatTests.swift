@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct FormatTests {
+@Suite(.timeLimit(.minutes(60))) struct FormatTests {
   @Test func `The shared table has the documented layout`() {
     typealias Layout = SharedTableLayout
     #expect(MemoryLayout<Atomic<UInt64>>.stride == 8)

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The resources that a process keeps of a generation it has left.
-@Suite(.timeLimit(.minutes(15))) struct GenerationChangeTests {
+@Suite(.timeLimit(.minutes(60))) struct GenerationChangeTests {
   let directory: TemporaryDirectory
   var path: String { directory.path + "/store" }
   init() throws { directory = try TemporaryDirectory() }

@@ -17,7 +17,7 @@ import Testing
     path = directory.path + "/store"
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Files of the owner's in a durable store's directory are left alone`() throws {
     let store = try SharedStore(at: path, StoreOptions(durability: .durable))
     try store.setBytes([1], forKey: "k")
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `With CURRENT lost and two generations a durable store touches neither`() throws {
     let store = try SharedStore(at: path, StoreOptions(durability: .durable))
     try store.setBytes([1], forKey: "k")
@@ -49,7 +49,7 @@ import Testing
     #expect(TestFiles.exists(path + "/g-1/data.mdb") && TestFiles.exists(path + "/g-2"))
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A writer settles what a compactor that died has left`() throws {
     let store = try SharedStore(at: path, StoreOptions(durability: .durable))
     try store.setBytes([1], forKey: "k")

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// A store that is idle is on the disk: an orderly reboot keeps it, though nothing closed it.
-@Suite(.timeLimit(.minutes(15))) struct IdleTests {
+@Suite(.timeLimit(.minutes(60))) struct IdleTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// The thread that closes a store, and the one that runs queued work.
-@Suite(.timeLimit(.minutes(15))) struct LastHandleTests {
+@Suite(.timeLimit(.minutes(60))) struct LastHandleTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

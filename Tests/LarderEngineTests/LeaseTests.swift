@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Computation leases, and what forbids a computed value.
-@Suite(.timeLimit(.minutes(15))) struct LeaseTests {
+@Suite(.timeLimit(.minutes(60))) struct LeaseTests {
   let temporary: TemporaryStore
   var store: SharedStore { temporary.store }
   init() throws { temporary = try TemporaryStore() }

@@ -11,7 +11,7 @@ import LarderTesting
 import Testing
 
 /// Budgets and limits after clears, damage, and calls that did not come to their end.
-@Suite(.timeLimit(.minutes(15))) struct LimitRecoveryTests {
+@Suite(.timeLimit(.minutes(60))) struct LimitRecoveryTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// Damage to the file `locks`, while it is in use and between two uses.
-@Suite(.timeLimit(.minutes(15))) struct LockDamageTests {
+@Suite(.timeLimit(.minutes(60))) struct LockDamageTests {
   let directory: TemporaryDirectory
   var path: String { directory.appending("store") }
   var file: String { path + "/v1/locks" }
@@ -20,7 +20,7 @@ import Testing
   /// Uses several locks, and requires that each is free.
   private func use(_ store: SharedStore, _ names: Range<Int> = 0..<20) throws {
     for name in names {
-      try store.lock("n\(name)").withLock(timeout: .seconds(60)) { #expect($0.isHeld) }
+      try store.lock("n\(name)").withLock(timeout: .seconds(600)) { #expect($0.isHeld) }
     }
   }
 
@@ -60,8 +60,8 @@ import Testing
         }
       }
       try use(store, 0..<40)
-      try store.lock("held").withLock(timeout: .seconds(60)) { _ in }
-      try store.barrier("met", parties: 1).wait(timeout: .seconds(60))
+      try store.lock("held").withLock(timeout: .seconds(600)) { _ in }
+      try store.barrier("met", parties: 1).wait(timeout: .seconds(600))
       _ = try store.locks()
     }
   }

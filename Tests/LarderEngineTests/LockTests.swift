@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// Locks within one process, and the file `locks`.
-@Suite(.timeLimit(.minutes(15))) struct LockTests {
+@Suite(.timeLimit(.minutes(60))) struct LockTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   var file: String { directory.appending("store/v1/locks") }

@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct MonitorTests {
+@Suite(.timeLimit(.minutes(60))) struct MonitorTests {
   /// A monitor that breaks the rule: it writes to the store that it observes.
   private final class WritingMonitor: StoreMonitor {
     let store = Mutex<SharedStore?>(nil)

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Evictions for the limits of namespaces: every entry stays within their reach.
-@Suite(.timeLimit(.minutes(15))) struct NamespaceEvictionTests {
+@Suite(.timeLimit(.minutes(60))) struct NamespaceEvictionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

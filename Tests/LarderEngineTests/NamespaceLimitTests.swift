@@ -11,7 +11,7 @@ import LarderTesting
 import Testing
 
 /// Minimums and maximums of namespaces.
-@Suite(.timeLimit(.minutes(15))) struct NamespaceLimitTests {
+@Suite(.timeLimit(.minutes(60))) struct NamespaceLimitTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -12,7 +12,7 @@ import Testing
 
 /// The writes that processes offer to the one that writes, in the words of `shared.table`. Those of
 /// real processes are in `IncrementStormTests.swift`, `CombinedPutTests.swift` and `ChangeProcessTests.swift`.
-@Suite(.timeLimit(.minutes(15))) struct OfferedWriteTests {
+@Suite(.timeLimit(.minutes(60))) struct OfferedWriteTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   let table: SharedTable

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// One store opened several times in one process.
-@Suite(.timeLimit(.minutes(15))) struct OpenedTwiceTests {
+@Suite(.timeLimit(.minutes(60))) struct OpenedTwiceTests {
   let directory: TemporaryDirectory
   var path: String { directory.path + "/store" }
   init() throws { directory = try TemporaryDirectory() }

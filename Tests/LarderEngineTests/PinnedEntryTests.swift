@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Entries that are never evicted, and entries that say that a key has no value.
-@Suite(.timeLimit(.minutes(15))) struct PinnedEntryTests {
+@Suite(.timeLimit(.minutes(60))) struct PinnedEntryTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

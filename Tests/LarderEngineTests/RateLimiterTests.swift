@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Rate limiters within one process.
-@Suite(.timeLimit(.minutes(15))) struct RateLimiterTests {
+@Suite(.timeLimit(.minutes(60))) struct RateLimiterTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   let store: SharedStore

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The reaction of reads to damage: one policy for all reads.
-@Suite(.timeLimit(.minutes(15))) struct ReadDamageTests {
+@Suite(.timeLimit(.minutes(60))) struct ReadDamageTests {
   let temporary: TemporaryStore
   var store: SharedStore { temporary.store }
   init() throws { temporary = try TemporaryStore() }

@@ -9,7 +9,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct RelaxedTests {
+@Suite(.timeLimit(.minutes(60))) struct RelaxedTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -7,7 +7,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct RemoteRecordTests {
   private let ground: TemporaryDirectory
   private let store: SharedStore

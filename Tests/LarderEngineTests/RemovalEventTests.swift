@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The events of removed entries.
-@Suite(.timeLimit(.minutes(15))) struct RemovalEventTests {
+@Suite(.timeLimit(.minutes(60))) struct RemovalEventTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

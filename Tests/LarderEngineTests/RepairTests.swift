@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Repair of closed stores.
-@Suite(.timeLimit(.minutes(15))) struct RepairTests {
+@Suite(.timeLimit(.minutes(60))) struct RepairTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var original: String { directory.path + "/original" }

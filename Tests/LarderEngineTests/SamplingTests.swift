@@ -10,7 +10,7 @@ import Testing
 
 /// The samples of uses in `shared.table`. Those of other processes are in the tests of
 /// `larder advise`.
-@Suite(.timeLimit(.minutes(15))) struct SamplingTests {
+@Suite(.timeLimit(.minutes(60))) struct SamplingTests {
   private static let half = UInt32.max / 2
   let directory: TemporaryDirectory
   let store: SharedStore

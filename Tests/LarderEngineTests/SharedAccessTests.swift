@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Read-write locks and semaphores within one process.
-@Suite(.timeLimit(.minutes(15))) struct SharedAccessTests {
+@Suite(.timeLimit(.minutes(60))) struct SharedAccessTests {
   let directory: TemporaryDirectory
   let store: SharedStore
 

@@ -11,7 +11,7 @@ import LarderTesting
 import Testing
 
 /// Entries that expire when they are not used.
-@Suite(.timeLimit(.minutes(15))) struct SlidingExpirationTests {
+@Suite(.timeLimit(.minutes(60))) struct SlidingExpirationTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   let store: SharedStore

@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct StoreTests {
+@Suite(.timeLimit(.minutes(60))) struct StoreTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -11,7 +11,7 @@ import LarderTesting
 import Testing
 
 /// The removal of entries by their tags.
-@Suite(.timeLimit(.minutes(15))) struct TagTests {
+@Suite(.timeLimit(.minutes(60))) struct TagTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

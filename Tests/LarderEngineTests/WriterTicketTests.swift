@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The order of the writers that wait for the ticket of a store.
-@Suite(.timeLimit(.minutes(15))) struct WriterTicketTests {
+@Suite(.timeLimit(.minutes(60))) struct WriterTicketTests {
   struct Left: Error {}
 
   let directory: TemporaryDirectory

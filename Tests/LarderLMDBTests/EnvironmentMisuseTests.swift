@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Misuse that LMDB would answer with a hang, a signal or silence.
-@Suite(.timeLimit(.minutes(15))) struct EnvironmentMisuseTests {
+@Suite(.timeLimit(.minutes(60))) struct EnvironmentMisuseTests {
   let directory: TemporaryDirectory
   let environment: Environment
   let words: Table

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// Accepted and refused directories, and the errors about them.
-@Suite(.timeLimit(.minutes(15))) struct EnvironmentOpeningTests {
+@Suite(.timeLimit(.minutes(60))) struct EnvironmentOpeningTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

@@ -18,7 +18,7 @@ func code(_ body: () throws -> Void) -> LMDBError.Code? {
 }
 
 /// The public environment in one process: stored, found, iterated and refused entries.
-@Suite(.timeLimit(.minutes(15))) struct EnvironmentTests {
+@Suite(.timeLimit(.minutes(60))) struct EnvironmentTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

@@ -11,7 +11,7 @@ import Testing
 /// A process is killed after it is woken and before it acquires LMDB's lock: another sleeps on,
 /// though the lock is free or its holder has no record of a waiter. These tests create that state
 /// by hand.
-@Suite(.timeLimit(.minutes(15))) struct LostWakeupTests {
+@Suite(.timeLimit(.minutes(60))) struct LostWakeupTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

@@ -9,7 +9,7 @@ import Testing
 
 /// Reads and later commits while, and after, another process writes a meta page.
 @Suite(
-  .serialized, .timeLimit(.minutes(15)),
+  .serialized, .timeLimit(.minutes(60)),
   .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)")
 )
 struct MetaWriteTests {

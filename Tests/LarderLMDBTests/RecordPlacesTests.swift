@@ -7,7 +7,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct RecordPlacesTests {
+@Suite(.timeLimit(.minutes(60))) struct RecordPlacesTests {
   /// The bytes must stay where they are: no array of the test is changed.
   private func remember(
     _ bytes: [UInt8], _ hash: UInt64, readVersion: UInt64, checksum: UInt64 = 7,

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Reading damaged files by bytes.
-@Suite(.timeLimit(.minutes(15))) struct SalvageTests {
+@Suite(.timeLimit(.minutes(60))) struct SalvageTests {
   private struct Row: Hashable {
     let source: SalvageReader.Source
     let key: [UInt8]

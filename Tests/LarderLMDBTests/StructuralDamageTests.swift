@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Any damaged file gets a verdict, and LMDB survives what was accepted.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct StructuralDamageTests {
   let scratch: ScratchDirectory
 

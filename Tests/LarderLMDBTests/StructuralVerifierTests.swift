@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// A healthy file is never called damaged, however it came to be.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct StructuralVerifierTests {
   let scratch: ScratchDirectory
 

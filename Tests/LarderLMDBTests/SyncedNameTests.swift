@@ -8,7 +8,7 @@ import Testing
 
 /// Names in directories, which a file's own sync does not cover.
 @Suite(
-  .timeLimit(.minutes(15)), .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  .timeLimit(.minutes(60)), .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
 struct SyncedNameTests {
   let directory: TemporaryDirectory
   let shim: PreloadShim

@@ -7,7 +7,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct TransactionTests {
+@Suite(.timeLimit(.minutes(60))) struct TransactionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

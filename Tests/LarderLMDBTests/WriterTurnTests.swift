@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// Waiting for the write of another process or thread: it ends in time, and names the process.
-@Suite(.timeLimit(.minutes(15))) struct WriterTurnTests {
+@Suite(.timeLimit(.minutes(60))) struct WriterTurnTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

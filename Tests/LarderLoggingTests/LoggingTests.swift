@@ -13,7 +13,7 @@ import Logging
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct LoggingTests {
   let handler: InMemoryLogHandler
   let logger: Logger

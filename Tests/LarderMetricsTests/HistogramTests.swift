@@ -10,7 +10,7 @@ import LarderTestSupport
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct HistogramTests {
   /// The store's thread begins no transaction that a test counts.
   private func quiet(_ latencies: StoreLatencies) -> StoreOptions {

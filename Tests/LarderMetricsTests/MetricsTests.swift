@@ -13,7 +13,7 @@ import MetricsTestKit
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct MetricsTests {
   let temporary: TemporaryStore
   let factory = TestMetrics()

@@ -11,7 +11,7 @@ import LarderTesting
 import MetricsTestKit
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct TimerTests {
+@Suite(.timeLimit(.minutes(60))) struct TimerTests {
   let factory = TestMetrics()
 
   private func times(_ name: String, _ store: SharedStore) throws -> [Int64] {

@@ -67,7 +67,7 @@ private final class BuildGate: Sendable {
     ids.map { PlainBook(id: $0, title: "t\($0 % 10)") }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The first save builds a new index in steps, and queries scan until it is complete`() throws
   {
     let gate = BuildGate()
@@ -96,7 +96,7 @@ private final class BuildGate: Sendable {
     #expect(gate.errors == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A query alone builds a new index without a call of prepare`() throws {
     let gate = BuildGate(holds: false)
     let ground = try StoreFixture(gate.options)
@@ -109,7 +109,7 @@ private final class BuildGate: Sendable {
     #expect(try books.count() == 10)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A build that stored objects contradict is reported and explained, and others complete`()
     throws
   {
@@ -133,7 +133,7 @@ private final class BuildGate: Sendable {
     #expect(try books.count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A wait for a build ends at its limit or with its task, and the build continues`()
     async throws
   {
@@ -156,7 +156,7 @@ private final class BuildGate: Sendable {
     #expect(try await store.objects(IndexedBook.self).where(\.title == "t3").count() == 150)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A store that is closed or released while an index is built ends the build`() throws {
     let gate = BuildGate()
     let ground = try StoreFixture()

@@ -29,7 +29,7 @@ private struct NewThumb: Storable, Equatable {
   static let schemaVersion = 2
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct BoundedMigrationTests {
   private static let migration = Migration<Thumb, NewThumb>("sizes") {
     NewThumb(id: $0.id, name: $0.name, size: $0.name.count)

@@ -37,7 +37,7 @@ private struct CountedPart: Storable, Equatable {
 
 /// Objects that show others: their observers see these changes.
 // One at a time: some count how often a type is decoded.
-@Suite(.serialized, .timeLimit(.minutes(15))) struct ChildObservationTests {
+@Suite(.serialized, .timeLimit(.minutes(60))) struct ChildObservationTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 

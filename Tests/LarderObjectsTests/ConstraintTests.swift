@@ -54,7 +54,7 @@ private struct Poem: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects exchange their unique keys in one transaction, in any form of save`() async throws {
     let (ground, store) = try seated()
     defer { withExtendedLifetime(ground) {} }
@@ -84,7 +84,7 @@ private struct Poem: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A key that two objects have at the end fails the transaction and names both`() async throws
   {
     let (ground, store) = try seated()
@@ -131,7 +131,7 @@ private struct Poem: Storable, Equatable {
     try check(other, ["a", "b", nil])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A conflict is resolved by a later change or deletion of the transaction`() throws {
     let (ground, store) = try seated()
     defer { withExtendedLifetime(ground) {} }
@@ -151,7 +151,7 @@ private struct Poem: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object is deleted before its referrers, or stored again, in one transaction`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store

@@ -19,7 +19,7 @@ struct Moment: Storable, Equatable {
   ]
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DateIndexTests {
   /// Dates that lie next to each other: in seconds since 1970 some of them are one number.
   static let neighbours: [Date] = {

@@ -97,7 +97,7 @@ struct SecretParcel: Storable {
 }
 
 @Suite struct DeclaredNameTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An index over another computed property of the type is not the stored one`() throws {
     let ground = try StoreFixture(StoreOptions())
     for id in 0..<9 { try ground.store.save(Versions.ByFirst(id: id, first: "ab", last: "\(id)")) }
@@ -109,7 +109,7 @@ struct SecretParcel: Storable {
     #expect(try query.fetch().map(\.id) == [3])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An index over a computed property without a name is refused`() throws {
     let ground = try StoreFixture(StoreOptions())
     do {
@@ -122,7 +122,7 @@ struct SecretParcel: Storable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A cursor of one computed sort is refused by another, and unnamed ones have none`() throws {
     let ground = try StoreFixture(StoreOptions())
     for id in 0..<9 { try ground.store.save(Versions.ByFirst(id: id, first: "\(id)", last: "b")) }
@@ -153,7 +153,7 @@ struct SecretParcel: Storable {
     #expect(try plain.sorted(by: \.long).after(last).fetch().map(\.id) == [5, 6, 7, 8])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Constants with one description and other values are other conditions`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -186,7 +186,7 @@ struct SecretParcel: Storable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Data of one length are different conditions, and what cannot be encoded is refused`() throws
   {
     let ground = try StoreFixture(StoreOptions())

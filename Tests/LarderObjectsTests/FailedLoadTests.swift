@@ -33,7 +33,7 @@ private struct Album: Storable, Equatable {
   @HasOne var cover: Photo? = nil
 }
 
-@Suite(.timeLimit(.minutes(15))) struct FailedLoadTests {
+@Suite(.timeLimit(.minutes(60))) struct FailedLoadTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 

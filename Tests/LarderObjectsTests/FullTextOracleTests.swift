@@ -86,7 +86,7 @@ import Testing
       / (occurrences + 1.2 * (0.25 + 0.75 * length / average))
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: [40, 3_000])
+  @Test(.timeLimit(.minutes(60)), arguments: [40, 3_000])
   func `Searches find what a scan finds after random changes`(count: Int) throws {
     let seed = Seed.announce()
     var random = SeededRandom(seed: seed.value)

@@ -53,7 +53,7 @@ extension ObjectStore {
 }
 
 @Suite struct FullTextTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A word of very many objects is found in all of them`() throws {
     let temporary = try TemporaryStore()
     let objects = ObjectStore(temporary.store)
@@ -69,7 +69,7 @@ extension ObjectStore {
   }
 
   @Test(
-    .timeLimit(.minutes(15)),
+    .timeLimit(.minutes(60)),
     arguments: [
       ("Café in Zürich", "cafe"), ("CAFE\u{301}", "café"), ("die Straße", "STRASSE"),
       ("Ὀδυσσεύς", "οδυσσευσ"), ("ПРИВЕТ, мир!", "привет"), ("don’t panic", "don't"),
@@ -89,7 +89,7 @@ extension ObjectStore {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A search is checked before the first object is stored`() throws {
     let ground = try StoreFixture()
     let articles = ground.store.objects(Article.self)
@@ -103,7 +103,7 @@ extension ObjectStore {
     #expect(try articles.matching("a").fetch() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object matches all searches of a query`() throws {
     let ground = try StoreFixture()
     try ground.store.save([
@@ -117,7 +117,7 @@ extension ObjectStore {
     #expect(throws: ObjectError.self) { try articles.matching("gnu").matching("\"").fetch() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Operators, phrases and prefixes select the objects they describe`() throws {
     let ground = try StoreFixture()
     let store = ground.store
@@ -147,7 +147,7 @@ extension ObjectStore {
   }
 
   @Test(
-    .timeLimit(.minutes(15)),
+    .timeLimit(.minutes(60)),
     arguments: [
       "", "  ", "?!", "\"open", "(a", "a)", "a OR", "OR a", "AND a", "a AND", "NOT a", "a NOT",
       "a AND OR b", "()", String(repeating: "(", count: 60) + "a",
@@ -164,7 +164,7 @@ extension ObjectStore {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The index of a search must be declared, and clear`() throws {
     let ground = try StoreFixture()
     let store = ground.store
@@ -192,7 +192,7 @@ extension ObjectStore {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Rank, filters, sorts, limits and counts compose with a search`() throws {
     let ground = try StoreFixture()
     let store = ground.store
@@ -231,7 +231,7 @@ extension ObjectStore {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A transaction finds its own writes, and a snapshot none that follow it`() throws {
     let ground = try StoreFixture()
     let store = ground.store
@@ -263,7 +263,7 @@ extension ObjectStore {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects of a program without the index are found at once, and indexed later`() throws {
     let ground = try StoreFixture()
     let store = ground.store
@@ -286,7 +286,7 @@ extension ObjectStore {
     older.close()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Evicted objects leave the index`() throws {
     let ground = try StoreFixture()
     for id in 0..<400 { try ground.store.save(Clip(id: id, text: "clip number\(id)")) }
@@ -296,7 +296,7 @@ extension ObjectStore {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A snippet is the part with most words of the query, marked`() throws {
     let ground = try StoreFixture()
     let body =
@@ -314,7 +314,7 @@ extension ObjectStore {
     #expect(match.score > 0)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Long words, many words and chunked texts are found`() throws {
     let ground = try StoreFixture()
     let long = String(repeating: "x", count: 1_000)

@@ -44,7 +44,7 @@ struct TwiceIndexed: Storable {
 }
 
 @Suite struct IndexBuildTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A program that does not declare a unique index cannot write past it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(UniqueBook(id: 1, title: "a"))
@@ -80,7 +80,7 @@ struct TwiceIndexed: Storable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects saved by a program without an index are indexed before the index answers`() throws {
     let (ground, newer, older) = try programs()
     defer { withExtendedLifetime(ground) {} }
@@ -113,7 +113,7 @@ struct TwiceIndexed: Storable {
     #expect(try isIndexed(again) && ids("alone", again) == [6])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A save without an index costs the index that object only`() throws {
     let gate = Gate()
     let ground = try StoreFixture(
@@ -144,7 +144,7 @@ struct TwiceIndexed: Storable {
     static let indexes = [Index<NumberedBook>("number", \.id)]
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Programs that each declare another index write side by side`() throws {
     let (ground, newer, other) = try programs()
     defer { withExtendedLifetime(ground) {} }
@@ -172,7 +172,7 @@ struct TwiceIndexed: Storable {
     static let indexes = [Index<LentBook>("title", \.title)]
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Notes of objects without index keys survive a migration and a repair`() throws {
     let (ground, newer, older) = try programs()
     defer { withExtendedLifetime(ground) {} }
@@ -192,7 +192,7 @@ struct TwiceIndexed: Storable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A type of a newer version is an error, and raising it drops what is not declared`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(IndexedBook(id: 1, title: "a"))
@@ -206,7 +206,7 @@ struct TwiceIndexed: Storable {
     #expect(try ground.store.objects(NewerBook.self).count() == 2)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects that break a new unique index are named`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save([PlainBook(id: 1, title: "same"), PlainBook(id: 2, title: "same")])
@@ -214,7 +214,7 @@ struct TwiceIndexed: Storable {
     #expect(error?.code == .uniqueViolation && Set(error?.ids ?? []) == ["1", "2"])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Programs that disagree whether an index is unique do not undo each other's`() throws {
     let ground = try StoreFixture(StoreOptions())
     let books = [UniqueBook(id: 1, title: "a"), UniqueBook(id: 2, title: "b")]
@@ -249,7 +249,7 @@ struct TwiceIndexed: Storable {
     static let indexes = [Index<IndexedBook2>("title", \.title)]
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An index declared twice is an error`() throws {
     let ground = try StoreFixture(StoreOptions())
     let error = #expect(throws: ObjectError.self) { try ground.store.save(TwiceIndexed(id: 1)) }

@@ -36,7 +36,7 @@ private struct Bare: Storable {
   static let indexes = [Index<Bare>("bare", unique: true)]
 }
 
-@Suite(.timeLimit(.minutes(15))) struct IndexFormTests {
+@Suite(.timeLimit(.minutes(60))) struct IndexFormTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
 

@@ -22,7 +22,7 @@ private struct NeverStored: Storable {
 }
 
 /// Conditions with very many parts, or very many levels.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct LargePredicateTests {
   private static func deep(_ levels: Int) -> ObjectPredicate<Number> {
     var predicate: ObjectPredicate<Number> = \.value == 0

@@ -29,7 +29,7 @@ private struct MakerWithCity: Storable {
   static var storedName: String { Maker.storedName }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct LinkedChildTests {
+@Suite(.timeLimit(.minutes(60))) struct LinkedChildTests {
   /// Reads a maker in some way.
   private typealias Reading = @Sendable (ObjectStore) throws -> Maker?
 

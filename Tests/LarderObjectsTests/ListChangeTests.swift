@@ -7,7 +7,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct ListChangeTests {
+@Suite(.timeLimit(.minutes(60))) struct ListChangeTests {
   private typealias Changes = ListChanges<Car>.AsyncIterator
 
   @Test func `Changes begin with everything and name each step after it`() async throws {

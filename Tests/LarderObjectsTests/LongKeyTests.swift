@@ -11,7 +11,7 @@ import Testing
 @Suite struct LongKeyTests {
   private static let long = String(repeating: "x", count: 500)
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object with several elements that an index cuts to the same key is found once`() throws {
     let ground = try StoreFixture(StoreOptions())
     let tags = [Self.long + "a", Self.long + "b"]
@@ -22,7 +22,7 @@ import Testing
     #expect(try cars.count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A compound key longer than an index keeps is found by all of its properties`() throws {
     let ground = try StoreFixture(StoreOptions())
     let (first, second) = (String(repeating: "y", count: 300), String(repeating: "z", count: 300))

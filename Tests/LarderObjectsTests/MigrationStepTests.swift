@@ -26,7 +26,7 @@ private struct UnsoldCar: Storable {
 }
 
 @Suite struct MigrationStepTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Fields come, go and are renamed without the Swift type, with their indexes`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<1500))
@@ -48,7 +48,7 @@ private struct UnsoldCar: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A type is renamed at once, and its old name is refused`() throws {
     let ground = try StoreFixture(StoreOptions())
     let old = try ObjectStore(at: ground.path, StoreOptions())
@@ -76,7 +76,7 @@ private struct UnsoldCar: Storable {
     static let schemaVersion = 2
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects move to another name, and no process saves there before them`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
@@ -105,7 +105,7 @@ private struct UnsoldCar: Storable {
     #expect(refusal?.code == .migrationOrder)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Indexes are rebuilt, and a type is deleted with its name`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
@@ -120,7 +120,7 @@ private struct UnsoldCar: Storable {
     #expect(try ground.store.objects(PersonV2.self).count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A fresh store, and one that is newer already, need no migration`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(PersonV2(id: 1, name: "a", age: 1))
@@ -129,7 +129,7 @@ private struct UnsoldCar: Storable {
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.age) == [1])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A list of migrations that does not continue from the store is an error`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.migrate([.deleteAll(named: "a")])
@@ -143,7 +143,7 @@ private struct UnsoldCar: Storable {
     #expect(twice?.code == .invalidSchema)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A migration left half done is gone on with by the next, or abandoned`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3500))

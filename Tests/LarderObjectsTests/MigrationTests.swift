@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 @Suite struct MigrationTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A type is migrated completely in steps, in order, and once`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<20_000).shuffled(seed: 1))
@@ -36,7 +36,7 @@ import Testing
     #expect(try again.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The old version works until the last step, and is refused after it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<5000))
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Unique keys swapped during the migration do not conflict`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3000))
@@ -102,7 +102,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).where(\.name == "n1").fetch().map(\.id) == [2])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An error names the object, leaves everything as it was, and may be mended`() throws {
     let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<2500)
@@ -119,7 +119,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch() == people.map(Years.convert))
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects that clash in a unique index, or in their id, are both named`() throws {
     let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<1500)
@@ -136,7 +136,7 @@ import Testing
     #expect(try ground.store.objects(PersonV1.self).fetch() == people)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A dry run reports the changes, and writes nothing`() throws {
     let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<1200)
@@ -153,7 +153,7 @@ import Testing
     #expect(try ground.store.objects(PersonV1.self).fetch() == people)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Only a migration that declares it drops objects`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<10))
@@ -167,7 +167,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.id) == [0, 2, 4, 6, 8])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Everything deleted while a migration is under way stays deleted`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
@@ -181,7 +181,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.id) == [7000])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object in memory is not served after its type was migrated or deleted`() throws {
     let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -196,7 +196,7 @@ import Testing
     #expect(try other.object(PersonV2.self, id: 1)?.age == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Migrating without blocking does the same`() async throws {
     let ground = try StoreFixture(StoreOptions())
     try await ground.store.save(Years.people(0..<2500))

@@ -29,7 +29,7 @@ private struct Item: Storable, Equatable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct MixedIndexTests {
+@Suite(.timeLimit(.minutes(60))) struct MixedIndexTests {
   @Test
   func `Compound, partial, unique and element indexes fit the objects of any writer`()
     throws

@@ -64,7 +64,7 @@ private struct OldOrder: Storable, Equatable {
   static let storedName = "nested.Order"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct NestedFieldTests {
+@Suite(.timeLimit(.minutes(60))) struct NestedFieldTests {
   private let ground: StoreFixture
   private let newer: ObjectStore
   private let older: ObjectStore

@@ -28,7 +28,7 @@ private struct Book: Storable {
 }
 
 @Suite struct ObjectBudgetTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Of few objects exactly the least recently used is evicted, with its index entries`() throws
   {
     let ground = try StoreFixture()
@@ -51,7 +51,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A budget of nothing is a typed error, and not no limit`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Page(id: "a", text: "1"))
@@ -68,7 +68,7 @@ private struct Book: Storable {
     #expect(try ground.store.usage(of: Page.self).budget == ObjectBudget(count: 2))
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A budget in bytes holds after every commit, batches and replacements included`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
@@ -92,7 +92,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `M23: an object larger than the budget is refused and evicts nothing`() throws {
     let ground = try StoreFixture()
     try ground.store.setBudget(ObjectBudget(bytes: .bytes(3072)), for: Page.self)
@@ -114,7 +114,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A later or lower budget is reached in steps, and lifted again`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5000).map { Page(id: "\($0)", text: "p\($0)") })
@@ -133,7 +133,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `What was used outlives what was not, whatever shares the store`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<3000).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -156,7 +156,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An evicted object is missing in its references, and no rule is applied`() throws {
     let ground = try StoreFixture()
     try ground.store.save(Book(id: 1, notes: (0..<3).map { Note(id: $0, tag: "t") }))
@@ -169,7 +169,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Recency outlives a restart, and objects unused for a time are deleted`() throws {
     let clock = ManualClock()
     clock.set(to: 1_700_000_000_000)
@@ -189,7 +189,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Reads of a bounded type write nothing to the database`() throws {
     let ground = try StoreFixture()
     for id in 0..<10 { try ground.store.save(Note(id: id, tag: "t")) }

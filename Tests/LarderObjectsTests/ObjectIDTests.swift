@@ -60,7 +60,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Unequal ids of every type are separate objects by id, query and reference`() throws {
     try check([Data([1, 2, 3]), Data([3, 2, 1]), Data(), Data([0])])
     try check([[1, 2], [2, 1], []] as [[UInt8]])
@@ -81,7 +81,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
     try check([KeyPair("a", KeyPair(Date(), 1)), KeyPair("a", KeyPair(Date.distantPast, 1))])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Equal ids are one object, however they are written`() throws {
     func expectOne<ID: CacheKey & Codable>(_ first: ID, _ second: ID) throws {
       let ground = try StoreFixture(StoreOptions())
@@ -105,7 +105,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
     try expectOne("\u{1112}\u{1161}\u{11ab}", "한")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Ids of errors and of references are the texts that the tool shows`() throws {
     let ground = try StoreFixture(StoreOptions())
     let date = Date(timeIntervalSinceReferenceDate: 800_000_000.25)
@@ -122,7 +122,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An observed object of an id in another form is the same`() async throws {
     let ground = try StoreFixture(StoreOptions())
     try await ground.store.save(Named(id: "e\u{301}", name: "a"))

@@ -66,7 +66,7 @@ private struct NextShipment: DeclaresSchema, Equatable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ObjectLayoutTests {
+@Suite(.timeLimit(.minutes(60))) struct ObjectLayoutTests {
   private static let names =
     (0..<30).map { "field\($0)" } + ["a", String(repeating: "n", count: 40)]
 

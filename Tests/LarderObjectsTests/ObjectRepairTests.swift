@@ -134,7 +134,7 @@ private struct RepairedGround {
   }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ObjectRepairTests {
+@Suite(.timeLimit(.minutes(60))) struct ObjectRepairTests {
   enum Damage: String, CaseIterable {
     case indexKeyMissing, indexKeyTooMany, idMissing, idTooMany, books, migration, objectGone
   }

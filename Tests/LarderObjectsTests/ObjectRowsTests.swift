@@ -13,7 +13,7 @@ private struct Line: Storable, Equatable {
   static let indexes = [Index<Line>("group", \.group)]
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ObjectRowsTests {
+@Suite(.timeLimit(.minutes(60))) struct ObjectRowsTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
   private let lines = (0..<3000).map { Line(id: $0, group: $0 % 7) }

@@ -8,7 +8,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct ObjectSpotTests {
+@Suite(.timeLimit(.minutes(60))) struct ObjectSpotTests {
   @Test(arguments: [0, 16, 100_000])
   func `Objects that a query finds in memory are the newest of any process`(memory: Int) throws {
     let seed = Seed.announce()

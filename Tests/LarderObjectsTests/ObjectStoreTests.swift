@@ -22,7 +22,7 @@ import Testing
     #expect(try SharedStore.durability(ofStoreAt: directory.appending("shared")) == .cache)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object is stored completely under any id, and replaced by its id`() throws {
     let ground = try StoreFixture()
     let ids = ["", "a/b", "../..", "é", "e\u{302}", String(repeating: "x", count: 10_000), "a\0b"]
@@ -43,7 +43,7 @@ import Testing
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: [200_000, 20_000_000])
+  @Test(.timeLimit(.minutes(60)), arguments: [200_000, 20_000_000])
   func `A large object is stored in chunks and read as written`(size: Int) throws {
     let ground = try StoreFixture()
     let car = Car(id: "big", model: String(repeating: "long ", count: size / 5), year: 1)
@@ -56,7 +56,7 @@ import Testing
     #expect(try again.objects(Car.self).where(\.model == car.model).fetch() == [car])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Every write has a variant that suspends, with the same result`() async throws {
     let ground = try StoreFixture()
     let store = ground.store
@@ -80,7 +80,7 @@ import Testing
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A unique key is had by one object, also inside a batch`() throws {
     let ground = try StoreFixture()
     try ground.store.save(Plate(id: 1, text: "A"))
@@ -96,7 +96,7 @@ import Testing
     #expect(try ground.store.objects(Plate.self).count() == 4)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Deleting all of a type leaves the others, and is one step`() throws {
     let ground = try StoreFixture()
     try ground.store.save((0..<50).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -109,7 +109,7 @@ import Testing
     #expect(try ground.store.objects(Car.self).where(\.year == 1).fetch().count == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A reset deletes all objects for every process and keeps the declared types`()
     throws
   {
@@ -139,7 +139,7 @@ import Testing
     try empty.store.reset()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Merging replaces what fits and leaves the rest`() throws {
     let ground = try StoreFixture()
     try ground.store.save((0..<10).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -152,7 +152,7 @@ import Testing
     #expect(try ground.store.objects(Car.self).fetch().map(\.model) == ["only"])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A transaction over types is all or nothing, and sees itself`() throws {
     let ground = try StoreFixture()
     struct Stop: Error {}
@@ -168,7 +168,7 @@ import Testing
     #expect(try ground.store.objects(Plate.self).count() == 0)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A kept query gives its result again until something changes`() throws {
     let ground = try StoreFixture()
     let other = try ObjectStore(at: ground.path)

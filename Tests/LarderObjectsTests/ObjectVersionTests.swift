@@ -12,7 +12,7 @@ private struct Page: Storable, Equatable {
   var text: String
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ObjectVersionTests {
+@Suite(.timeLimit(.minutes(60))) struct ObjectVersionTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
 

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 @Suite struct ObservationTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A query's values begin with the present and follow every change`() async throws {
     let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -26,7 +26,7 @@ import Testing
     #expect(try await iterator.next() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object's values report its creation, its changes and its deletion`() async throws {
     let ground = try StoreFixture(StoreOptions())
     var iterator = ground.store.values(of: Car.self, id: "1").makeAsyncIterator()
@@ -39,7 +39,7 @@ import Testing
     #expect(try await iterator.next() == .some(nil))
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Cancelling ends a wait, and closing ends it with an error`() async throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store

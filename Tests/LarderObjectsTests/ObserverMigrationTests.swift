@@ -31,7 +31,7 @@ private struct Renamed: Storable, Equatable {
   static let indexes = [Index<Renamed>("name", \.name)]
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ObserverMigrationTests {
+@Suite(.timeLimit(.minutes(60))) struct ObserverMigrationTests {
   private let ground: StoreFixture
   private let other: ObjectStore
   private var store: ObjectStore { ground.store }

@@ -49,7 +49,7 @@ struct Plated: Storable, Equatable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A batch that fails in the middle and is caught stores nothing of its transaction`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -65,7 +65,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An operation after a failed one is refused with the cause`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -88,7 +88,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.objects(Plated.self).fetch().map(\.id) == [1])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A child that cannot be saved takes its parent with it`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -102,7 +102,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.objects(Plated.self).fetch().map(\.id) == [1])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An object that cannot be encoded leaves its children to no other object`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -121,7 +121,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An operation that fails before it writes changes nothing and the transaction continues`()
     throws
   {
@@ -140,7 +140,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The error of a closure is thrown rather than that of the transaction`() throws {
     struct Own: Error {}
     let ground = try StoreFixture(StoreOptions())

@@ -8,7 +8,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct PageTests {
+@Suite(.timeLimit(.minutes(60))) struct PageTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 

@@ -23,7 +23,7 @@ private struct Surface {
   let expiration: Expiration
 }
 
-@Suite(.timeLimit(.minutes(15))) struct PapyrusTests {
+@Suite(.timeLimit(.minutes(60))) struct PapyrusTests {
   let directory: TemporaryDirectory
   let store: ObjectStore
 

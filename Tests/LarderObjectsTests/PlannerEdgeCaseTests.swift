@@ -53,7 +53,7 @@ private struct Seat: Storable, Equatable {
   static let indexes = [Index<Seat>("number", \.number, unique: true)]
 }
 
-@Suite(.timeLimit(.minutes(15))) struct PlannerEdgeCaseTests {
+@Suite(.timeLimit(.minutes(60))) struct PlannerEdgeCaseTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 
@@ -175,7 +175,7 @@ private struct Seat: Storable, Equatable {
     #expect(throws: StoreError.self) { try query.count() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A range of a type with its own order is not taken from an index`() throws {
     let ground = try StoreFixture(StoreOptions())
     let tasks = (0..<12).map { Task(id: $0, level: Level.allCases[$0 % 4], due: nil) }

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Every predicate and every aggregate once, on objects one can count by hand.
-@Suite(.timeLimit(.minutes(15))) struct PredicateTests {
+@Suite(.timeLimit(.minutes(60))) struct PredicateTests {
   /// Without an index every predicate is evaluated; with an index the query walks it where
   /// possible.
   struct Book: Storable, Equatable {
@@ -210,7 +210,7 @@ import Testing
 }
 
 /// Aggregates over the objects that a query finds.
-@Suite(.timeLimit(.minutes(15))) struct AggregateTests {
+@Suite(.timeLimit(.minutes(60))) struct AggregateTests {
   let ground: StoreFixture
   let cars: Query<Car>
 

@@ -13,7 +13,7 @@ private struct PrivateItem: Storable, Equatable {
   var name: String
 }
 
-@Suite(.timeLimit(.minutes(15))) struct PrivateNameTests {
+@Suite(.timeLimit(.minutes(60))) struct PrivateNameTests {
   private func expectRefusal(_ body: () throws -> Void) {
     let error = #expect(throws: ObjectError.self) { try body() }
     #expect(error?.code == .invalidSchema)

@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Any query gives what filtering and sorting an array gives`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The planner uses the most selective index`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Car(id: "1", model: "m", year: 1))

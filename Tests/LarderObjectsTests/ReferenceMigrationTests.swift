@@ -72,7 +72,7 @@ private struct NoRule: Storable {
   static let indexes = [Index<NoRule>("year", \.year)]
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ReferenceMigrationTests {
+@Suite(.timeLimit(.minutes(60))) struct ReferenceMigrationTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.appending("objects") }

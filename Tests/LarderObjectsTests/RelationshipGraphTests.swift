@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 @Suite struct RelationshipGraphTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A chain of ten thousand is saved, walked and deleted`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -30,7 +30,7 @@ import Testing
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A chain of any length is released without a recursion`() {
     var node = Node(id: 0)
     for id in 1..<300_000 { node = Node(id: id, next: node) }
@@ -40,7 +40,7 @@ import Testing
     #expect(many.friends.count == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Cycles are saved, walked, deleted and compared`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -62,7 +62,7 @@ import Testing
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Many to many is a list on both sides, or one and its inverse`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Referrers are found by an index, in step with every change`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -126,7 +126,7 @@ import Testing
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Included children are those of the query's snapshot, each read once`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -144,7 +144,7 @@ import Testing
     #expect(try query.fetch().allSatisfy { $0.parts.isEmpty })
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A program that does not declare references cannot write past them`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "x")))

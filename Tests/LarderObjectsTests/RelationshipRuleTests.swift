@@ -16,7 +16,7 @@ private func fill(_ store: ObjectStore) throws {
 }
 
 @Suite struct RelationshipRuleTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A deletion that others deny names them, and deletes nothing`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -47,7 +47,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A rule that another program declares holds from the next deletion on`() throws {
     let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -73,7 +73,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try other.object(Shelf.self, id: 1)?.$owner.id == nil)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A deletion takes along what it owns, to any depth`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -90,7 +90,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A reference is taken out when what it leads to is deleted`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -108,7 +108,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Taking a reference out keeps the type's own indexes, or is an error`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -128,7 +128,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `What a required reference leads to is not deleted by default`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -156,7 +156,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `What has no rule stays, and is left dangling`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 @Suite struct RelationshipTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Children are stored once, and a parent fetched later shows their newest state`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -38,7 +38,7 @@ import Testing
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A kept query of parents shows the newest children`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "0")))
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A child that was merely loaded is not written back`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -84,7 +84,7 @@ import Testing
     #expect(try store.object(Maker.self, id: "m")?.name == "set")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Children are overwritten, kept or left out as requested`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -101,7 +101,7 @@ import Testing
     #expect(try store.object(Maker.self, id: "m")?.name == "mine")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A reference to an object that is gone is visible and harms nothing`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -126,7 +126,7 @@ import Testing
     #expect(try store.object(Vehicle.self, id: "a")?.maker?.name == "back")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A required reference is loaded with its parent, and names what is gone`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -148,7 +148,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects in a transaction see its writes through their references`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -178,7 +178,7 @@ import Testing
     #expect(late?.maker?.founders.isEmpty == true && late?.maker?.name == "n")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Outside of a store references are coded as their objects`() throws {
     let ground = try StoreFixture(StoreOptions())
     let car = Vehicle(

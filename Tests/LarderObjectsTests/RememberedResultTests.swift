@@ -42,7 +42,7 @@ struct Word: Storable, Equatable {
 }
 
 @Suite struct RememberedResultTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A kept query that filters by a closure is run each time`() throws {
     let ground = try StoreFixture(StoreOptions())
     for id in 0..<10 { try ground.store.save(Lenient(id: id, name: "a")) }
@@ -64,7 +64,7 @@ struct Word: Storable, Equatable {
     init(_ value: consuming Mutex<Int>) { self.value = value }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A change that the type's own comparison does not see is observed`() async throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
@@ -81,7 +81,7 @@ struct Word: Storable, Equatable {
     #expect(try await changes.next()?.updated.map(\.object.name) == ["b"])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Each caller fetches a separate instance of a class unless its type shares instances`()
     throws
   {
@@ -105,7 +105,7 @@ struct Word: Storable, Equatable {
     #expect(try store.object(Frozen.self, id: 1) === first)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Texts are in one order in scans, indexes, pages and comparisons, however composed`() throws
   {
     let ground = try StoreFixture(StoreOptions())
@@ -161,7 +161,7 @@ struct Word: Storable, Equatable {
     #expect(try query.min(\.text).map { Word(id: 0, text: $0) }.map(bytes) == bytes(ascending[0]))
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `contains of a text finds whole characters however they are composed`() throws {
     let ground = try StoreFixture(StoreOptions())
     let texts = ["cafe\u{301}", "café", "cafe", ""]

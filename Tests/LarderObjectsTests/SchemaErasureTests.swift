@@ -54,7 +54,7 @@ private final class Flag: Sendable {
     return options
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `With the option, a save, a preparation or a read erases objects that do not fit`() throws {
     let uses: [@Sendable (ObjectStore) throws -> Void] = [
       { try $0.save(NumberBoat(id: 9, length: 9)) },
@@ -102,7 +102,7 @@ private final class Flag: Sendable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A failing transaction of another thread takes no event of an erasure with it`() throws {
     struct Undo: Error {}
     for round in 0..<20 {
@@ -125,7 +125,7 @@ private final class Flag: Sendable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Running programs do not erase each other's objects in turns`() throws {
     let directory = try TemporaryDirectory()
     let (path, log) = (directory.appending("boats"), EventLog())
@@ -154,7 +154,7 @@ private final class Flag: Sendable {
     #expect(try last.objects(NumberBoat.self).fetch() == [NumberBoat(id: 3, length: 3)])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Objects of a newer version are never erased, and without the option none are`() throws {
     let directory = try TemporaryDirectory()
     let (path, log) = (directory.appending("boats"), EventLog())
@@ -172,7 +172,7 @@ private final class Flag: Sendable {
     #expect(try store.objects(NewerBoat.self).count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `The error of a mismatch shows the difference and the migration to write`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(boats)

@@ -153,7 +153,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 }
 
 @Suite struct SchemaTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `An optional field more in the same version is written, and survives older saves`() throws {
     let ground = try StoreFixture(StoreOptions())
     let older = try ObjectStore(at: ground.path, StoreOptions())
@@ -174,7 +174,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A field that others need keeps a program without it from saving`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(FullName(id: 1, first: "a", last: "b"))
@@ -189,7 +189,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
       try ground.store.objects(FullName.self).fetch() == [FullName(id: 1, first: "a", last: "b")])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A field that a type writes only sometimes is the same declaration`() throws {
     let ground = try StoreFixture(StoreOptions())
     let values: [Int?] = [nil, 3, nil, 4, 5]
@@ -209,7 +209,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(try ground.store.object(Sparse.self, id: 0)?.value == .some(nil))
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Another kind of field in the same version is never decoded wrongly`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3))
@@ -224,7 +224,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A newer version that does not decode stored objects requires a migration`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3))
@@ -238,7 +238,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(try ground.store.objects(PersonV1.self).count() == 3)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A newer version that decodes is raised by a write, and old programs may still read`() throws
   {
     let ground = try StoreFixture(StoreOptions())
@@ -258,7 +258,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(late?.code == .migrationOrder)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A field of a type with its own form is compared by its form`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Painted(id: 1, colour: .green, size: 1.5))
@@ -273,7 +273,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
       "\(error!)")
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A program that declares fewer fields loses none, whatever it prepares or deletes`() throws {
     let ground = try StoreFixture(StoreOptions())
     let rich = Rich(id: 1, name: "a", note: "kept", owner: Person(id: 1, name: "p"))
@@ -311,7 +311,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(try other.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Versions out of range are a typed error`() throws {
     let ground = try StoreFixture(StoreOptions())
     for _ in 0..<2 {
@@ -324,7 +324,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(try ground.store.objects(First.self).count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Two declarations of one name in one transaction keep each other's indexes`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.write { transaction in
@@ -344,7 +344,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     #expect(try ground.store.objects(IndexedBook.self).where(\.title == "b").count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A program that migrates fields without types and changes its indexes saves`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5).map { TruckV1(id: $0, name: "n\($0)", year: 2000 + $0) })

@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct SnapshotTests {
+@Suite(.timeLimit(.minutes(60))) struct SnapshotTests {
   @Test func `A snapshot shows one state of all types while others write`() throws {
     let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())

@@ -14,7 +14,7 @@ private struct Leaf: Storable, Equatable {
 }
 
 /// Objects and the budget of their store.
-@Suite(.timeLimit(.minutes(15))) struct StoreBudgetTests {
+@Suite(.timeLimit(.minutes(60))) struct StoreBudgetTests {
   private let budget = 1_000_000
 
   private func fixture() throws -> StoreFixture {

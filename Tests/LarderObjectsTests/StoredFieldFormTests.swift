@@ -21,7 +21,7 @@ private struct Record: Decodable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct StoredFieldFormTests {
   /// A text with a head that may be longer than it has to be, or in chunks.
   private func text(_ text: String, _ random: inout SeededRandom) -> [UInt8] {

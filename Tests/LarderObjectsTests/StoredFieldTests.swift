@@ -95,7 +95,7 @@ private struct Odd: Storable, Equatable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)), .serialized) struct StoredFieldTests {
+@Suite(.timeLimit(.minutes(60)), .serialized) struct StoredFieldTests {
   private static func sample(_ id: Int, _ random: inout SeededRandom) -> Sample {
     let words = [
       "", "a", "ab", "Zürich", "Zu\u{308}rich", "long enough for a heap \(id % 5)", "\u{0}",

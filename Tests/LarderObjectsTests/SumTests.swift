@@ -16,7 +16,7 @@ private struct Account: Storable {
   var ratio: Double = 0
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct SumTests {
   @Test func `A sum that does not fit is a typed error, and one that fits is exact on any way`()
     throws

@@ -7,7 +7,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct UniqueBuildTests {
+@Suite(.timeLimit(.minutes(60))) struct UniqueBuildTests {
   private func expectViolation(
     _ ids: Set<String>, _ text: String, _ body: () throws -> Void
   ) {

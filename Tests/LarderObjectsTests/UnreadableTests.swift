@@ -50,7 +50,7 @@ private struct Letter: Storable, Equatable {
   static let storedName = "Letter"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct UnreadableTests {
+@Suite(.timeLimit(.minutes(60))) struct UnreadableTests {
   private func expectUnreadable(_ ids: [String], _ body: () throws -> Void) {
     let error = #expect(throws: ObjectError.self) { try body() }
     #expect(error?.code == .unreadable && error?.ids == ids)

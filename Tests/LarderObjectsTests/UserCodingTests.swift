@@ -111,7 +111,7 @@ private struct Counted: Storable, Equatable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)), .serialized) struct UserCodingTests {
+@Suite(.timeLimit(.minutes(60)), .serialized) struct UserCodingTests {
   @Test func `A model with a Decimal is filtered, sorted and summed`() throws {
     let ground = try StoreFixture(StoreOptions())
     let invoices = (0..<64).map {

@@ -37,7 +37,7 @@ private func rank(_ number: Double?) -> (Int, Double) {
   return number.isNaN ? (1, 0) : (0, number)
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ValueOrderTests {
+@Suite(.timeLimit(.minutes(60))) struct ValueOrderTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 

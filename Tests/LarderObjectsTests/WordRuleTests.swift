@@ -9,7 +9,7 @@ import Testing
 
 /// The words of full-text indexes compared with the files of Unicode, for all characters that the
 /// standard library knows.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct WordRuleTests {
   private static var scalars: some Sequence<Unicode.Scalar> {
     (0...0x10FFFF as ClosedRange<UInt32>).lazy.compactMap { Unicode.Scalar($0) }

@@ -11,7 +11,7 @@ import Testing
 
 extension Processes {
   /// Processes with less address space than the store's map has.
-  @Suite(.serialized, .timeLimit(.minutes(15))) struct AddressSpaceTests {
+  @Suite(.serialized, .timeLimit(.minutes(60))) struct AddressSpaceTests {
     let directory: TemporaryDirectory
     init() throws { directory = try TemporaryDirectory() }
     var path: String { directory.appending("store") }

@@ -64,7 +64,7 @@ private func run(_ executable: String, _ arguments: String...) throws {
 extension Processes {
   #if os(Linux)
   @Test(
-    .enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)), arguments: [0o777, 0o755],
+    .enabled(if: isRoot, needsRoot), .timeLimit(.minutes(60)), arguments: [0o777, 0o755],
     [Durability.cache, .durable])
   func `A parent that another user can change is refused, and no value of that user is read`(
     mode: Int, durability: Durability
@@ -81,7 +81,7 @@ extension Processes {
     attacker.kill()
   }
 
-  @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(60)))
   func `In a sticky directory only the owner can exchange a store`() throws {
     let attack = try Attack(mode: 0o1777, durability: .durable)
     let attacker = try TestExecutable.peer.start()

@@ -28,7 +28,7 @@ extension Processes {
     return task
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `A barrier does not open for a caller that stops waiting after it was counted`() async throws
   {
     let ground = try StoreFixture()
@@ -42,13 +42,13 @@ extension Processes {
     peer.continue()
     // It has not passed alone: it waits for another one.
     try await awaitEventually("it waits") { try ground.waiters("a") == 1 }
-    try await ground.store.barrier("a", parties: 2).wait(timeout: .seconds(300))
+    try await ground.store.barrier("a", parties: 2).wait(timeout: .seconds(600))
     #expect(try peer.nextLine() == "passed")
     try peer.dismiss()
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)), arguments: ["kill", "stop"])
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)), arguments: ["kill", "stop"])
   func `A barrier that has opened lets all pass, though the process that opened it does not run`(
     action: String
   ) async throws {
@@ -74,7 +74,7 @@ extension Processes {
     try other.dismiss()
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `A caller that stops waiting when its barrier has opened has passed`() async throws {
     let ground = try StoreFixture()
     let peer = try ground.peer(environment: ["LARDER_FAULTS": "barrierOpened:stop@1"])
@@ -95,7 +95,7 @@ extension Processes {
     for peer in [peer, other, waiter] { try peer.dismiss() }
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `A barrier opens for all parties or none, whatever kills the last one`() async throws {
     let ground = try StoreFixture()
     let barrier = ground.store.barrier("a", parties: 3)

@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 extension ProcessStorms {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A compaction keeps everything, in a smaller file`() throws {
     let clock = ManualClock()
     let ground = try StoreFixture(
@@ -52,7 +52,7 @@ extension ProcessStorms {
     #expect(TestFiles.names(in: ground.path + "/v1").filter { $0.hasPrefix("g-") }.count == 1)
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: Durability.allCases)
   func `Others write on across compactions and nothing is lost`(durability: Durability) throws {
     let ground = try StoreFixture(StoreOptions(durability: durability))
     let option = durability == .cache ? "" : "\(durability)"
@@ -63,13 +63,13 @@ extension ProcessStorms {
     for _ in 0..<10 {
       let sets = try ground.store.statistics().sets
       try ground.store.compact()
-      try eventually("the writers go on", within: .seconds(300)) {
+      try eventually("the writers go on") {
         try ground.store.statistics().sets >= sets + 20
       }
     }
     for writer in writers {
       try writer.send("enough")
-      let answer = try writer.nextLine(deadline: .seconds(120))
+      let answer = try writer.nextLine()
       let words = answer.split(separator: " ")
       #expect(words.first == "churned" && words[2] == "0", "\(answer)")
     }
@@ -79,7 +79,7 @@ extension ProcessStorms {
     for writer in writers { try writer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A reader stopped for the whole run is named, and the file stays bounded`() throws {
     let events = Mutex<[StoreEvent]>([])
     let ground = try StoreFixture(
@@ -121,7 +121,7 @@ extension ProcessStorms {
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)),
     arguments: [
       "copyWritten", "openGenerationBuilt", "openGenerationRenamed", "openCurrentWritten",
       "condemnMarked",
@@ -139,7 +139,7 @@ extension ProcessStorms {
     let before = try ground.store.bytes(forKey: 5)
     #expect(try ground.store.bytes(forKey: 5) == before && before != nil)
     try killed.send("compact")
-    #expect(try killed.wait(deadline: .seconds(120)) == .signalled(9))
+    #expect(try killed.wait() == .signalled(9))
     // A new process opens the generation that CURRENT names and writes there; every process has to
     // follow.
     let newcomer = try ground.peer(option)

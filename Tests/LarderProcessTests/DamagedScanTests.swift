@@ -33,7 +33,7 @@ extension Processes {
     return middle.count
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: [Durability.cache, .durable])
+  @Test(.timeLimit(.minutes(60)), arguments: [Durability.cache, .durable])
   func `Damage that ends two processes in a scan ends no third, though another has the store open`(
     durability: Durability
   ) throws {

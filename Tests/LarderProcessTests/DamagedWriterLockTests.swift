@@ -12,7 +12,7 @@ import Testing
 
 extension Processes {
   /// LMDB's writer lock names a thread that does not have it, while processes have the store open.
-  @Suite(.timeLimit(.minutes(15))) struct DamagedWriterLockTests {
+  @Suite(.timeLimit(.minutes(60))) struct DamagedWriterLockTests {
     /// The thread whose number the lock has.
     enum Named: CaseIterable { case noThread, waitersOnly, stranger, idleProcess, writerItself }
 

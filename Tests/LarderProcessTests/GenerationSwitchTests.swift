@@ -22,7 +22,7 @@ extension Processes {
 
   /// Waits until reads succeed: the limit of these stores is short, and a busy machine may exceed it.
   private func awaitReads(_ store: SharedStore) throws {
-    try eventually("reads succeed", within: .seconds(300)) {
+    try eventually("reads succeed") {
       try read(store, threads: 4).allSatisfy { outcome in
         do {
           return try outcome.get() == [1]
@@ -33,10 +33,10 @@ extension Processes {
     }
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `Threads that need new files wait for a stopped process together, and name it`() throws {
     let ground = try StoreFixture(
-      StoreOptions(openTimeout: .seconds(1), writeTimeout: .seconds(5)))
+      StoreOptions(openTimeout: .seconds(2), writeTimeout: .seconds(5)))
     try ground.store.setBytes([1], forKey: 1)
     let stopped = try ground.peer(environment: ["LARDER_FAULTS": "condemnMarked:stop@1"])
     try stopped.send("compact")
@@ -46,8 +46,8 @@ extension Processes {
       let error = #expect(throws: StoreError.self) { try outcome.get() }
       #expect(error?.code == .openTimeout && error?.pid == stopped.processIdentifier, "\(outcome)")
     }
-    // One after the other they would take 150 s.
-    #expect(ContinuousClock.now - start < .seconds(100))
+    // One after the other they would take 300 s.
+    #expect(ContinuousClock.now - start < .seconds(250))
     // Writes fail at their limits, and those without a limit are kept.
     for key in 10..<20 { ground.numbers[key] = "kept" }
     let writers = (20..<28).map { key in
@@ -58,7 +58,7 @@ extension Processes {
       #expect(error?.code == .openTimeout || error?.code == .writerStalled, "\(error as Any)")
     }
     stopped.continue()
-    try stopped.expect("ok", deadline: .seconds(120))
+    try stopped.expect("ok")
     try awaitReads(ground.store)
     try ground.store.sync()
     for key in 10..<20 { #expect(try stopped.ask("get \(key)") == "value kept") }
@@ -66,7 +66,7 @@ extension Processes {
     try stopped.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A read that keeps old files open makes other reads fail at their limit, not wait for ever`()
     throws
   {

@@ -37,7 +37,7 @@ final class LockStorm: Sendable {
   private let kills = Atomic<Int>(0)
   private let isOver = Atomic<Bool>(false)
 
-  init(environment: [String: String] = [:], limit: Duration = .seconds(120)) throws {
+  init(environment: [String: String] = [:], limit: Duration = .seconds(600)) throws {
     ground = try StoreFixture()
     counter = ground.directory.appending("counter")
     self.environment = environment
@@ -95,7 +95,7 @@ final class LockStorm: Sendable {
 }
 
 extension ProcessStorms {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Locks storm: eight processes and 500 kills leave one holder at a time and growing tokens`()
     throws
   {
@@ -110,12 +110,12 @@ extension ProcessStorms {
     #expect(!outcome.hasStalled && outcome.violations == 0)
     #expect(outcome.kills >= 500 && outcome.grants > 500)
     // No process is left, so no lock is held.
-    try storm.ground.store.lock("storm").withLock(timeout: .seconds(60)) { _ in }
+    try storm.ground.store.lock("storm").withLock(timeout: .seconds(600)) { _ in }
     #expect(try storm.ground.store.locks() == [])
     #expect(try storm.ground.store.verify() == [])
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)))
   func `Locks: without the check of holders a killed process keeps its lock, which is noticed`()
     throws
   {
@@ -126,13 +126,13 @@ extension ProcessStorms {
     holder.kill()
     _ = try holder.wait()
     #expect(try broken.ask("trylock a 100").hasPrefix("timeout "))
-    #expect(try sound.ask("trylock a 60000").hasPrefix("locked "))
+    #expect(try sound.ask("trylock a 600000").hasPrefix("locked "))
     try broken.dismiss()
     try sound.dismiss()
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(60)),
     arguments: ["lockGrantsTwice", "lockTokenRepeats"])
   func `Locks storm: a rule that is broken is noticed`(mutant: String) throws {
     let storm = try LockStorm(environment: ["LARDER_MUTANT": mutant], limit: .seconds(10))

@@ -10,7 +10,7 @@ import Testing
 extension Processes {
   /// Stores while, and after, a process writes a meta page of LMDB.
   @Suite(
-    .serialized, .timeLimit(.minutes(15)),
+    .serialized, .timeLimit(.minutes(60)),
     .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   struct MetaWriteTests {
     let ground: StoreFixture

@@ -91,7 +91,7 @@ private final class Events: Sendable {
 }
 
 extension Processes {
-  @Suite(.timeLimit(.minutes(15))) struct MountTests {
+  @Suite(.timeLimit(.minutes(60))) struct MountTests {
     let directory: TemporaryDirectory
     init() throws { directory = try TemporaryDirectory() }
 

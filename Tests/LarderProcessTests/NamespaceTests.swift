@@ -43,7 +43,7 @@ extension StoreFixture {
 
 extension Processes {
   @Test(
-    .enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)),
+    .enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(60)),
     arguments: [Durability.durable, .relaxed])
   func `A durable or relaxed store refuses another PID namespace while it is open`(
     durability: Durability
@@ -70,7 +70,7 @@ extension Processes {
     try container.first.dismiss()
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(60)))
   func `A lock excludes processes of another PID namespace, and a kill there releases it`() throws {
     let ground = try StoreFixture()
     let container = try Container()
@@ -82,10 +82,10 @@ extension Processes {
     // The pid is that of the other namespace: the first process of it.
     #expect(error?.code == .lockTimeout && error?.pid != nil)
     container.first.kill()
-    try lock.withLock(timeout: .seconds(120)) { _ in }
+    try lock.withLock(timeout: .seconds(600)) { _ in }
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(60)))
   func `Directories of namespaces that have ended are removed by the next opener`() throws {
     let ground = try StoreFixture()
     try ground.numbers.setValue("ours", forKey: 1)
@@ -112,7 +112,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(60)))
   func `Processes of one namespace share one store, also when the main one is free again`() throws {
     let ground = try StoreFixture()
     let container = try Container()
@@ -133,7 +133,7 @@ extension Processes {
     for process in [second, container.first, peer] { try process.dismiss() }
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(60)))
   func `A store that is not open belongs to the namespace of its next opener`() throws {
     let ground = try StoreFixture()
     ground.store.close()

@@ -27,7 +27,7 @@ private struct Team: Storable, Equatable {
 }
 
 extension Processes {
-  @Suite(.timeLimit(.minutes(15))) struct ObserverProcessTests {
+  @Suite(.timeLimit(.minutes(60))) struct ObserverProcessTests {
     private let directory: TemporaryDirectory
     private let path: String
     private let store: ObjectStore

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Removals by killed processes are reported exactly as far as they were committed`()
     async throws
   {

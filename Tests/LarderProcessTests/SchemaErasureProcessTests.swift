@@ -24,7 +24,7 @@ private struct NumberedPerson: Storable, Equatable {
 }
 
 @Suite struct SchemaErasureProcessTests {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A program that is started with the option erases once, and the running one gets the error`()
     throws
   {

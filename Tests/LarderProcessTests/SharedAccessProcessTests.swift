@@ -9,7 +9,7 @@ import Testing
 
 /// Read-write locks and semaphores between processes.
 extension Processes {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Readers and a writer of several processes exclude each other, and kills release them`()
     throws
   {
@@ -29,10 +29,10 @@ extension Processes {
     #expect(try writer.nextLine() == "holding")
     #expect(throws: StoreError.self) { try lock.withReadLock(timeout: .zero) { _ in } }
     writer.kill()
-    try lock.withReadLock(timeout: .seconds(120)) { _ in }
+    try lock.withReadLock(timeout: .seconds(600)) { _ in }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Processes share the permits of a semaphore, and a killed one returns its permits`() throws {
     let ground = try StoreFixture()
     let semaphore = ground.store.semaphore("a", permits: 2)
@@ -41,7 +41,7 @@ extension Processes {
     let error = #expect(throws: StoreError.self) { try semaphore.withPermit(timeout: .zero) {} }
     #expect(error?.code == .lockTimeout && error?.pid == peers[0].processIdentifier)
     peers[1].kill()
-    try semaphore.withPermit(timeout: .seconds(120)) {
+    try semaphore.withPermit(timeout: .seconds(600)) {
       _ = #expect(throws: StoreError.self) {
         try ground.store.semaphore("a", permits: 3).withPermit(timeout: .zero) {}
       }

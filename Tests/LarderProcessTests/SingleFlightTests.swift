@@ -22,7 +22,7 @@ extension Processes {
     return path
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Eight processes of four tasks each compute a key once`() throws {
     let ground = try StoreFixture()
     let peers = try (0..<8).map { _ in try ground.peer() }
@@ -43,7 +43,7 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A computation waits for a writer without a file descriptor`() throws {
     let ground = try StoreFixture()
     let peer = try ground.peer()
@@ -55,7 +55,7 @@ extension Processes {
     #expect(try ground.store.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `When the process that computes is killed another takes over at once`() throws {
     let ground = try StoreFixture()
     let others = try (0..<3).map { _ in try ground.peer("compute=3600000") }
@@ -70,7 +70,7 @@ extension Processes {
       #expect(ground.numbers[key] == nil)
       holder.kill()
       // Their own time limit is an hour.
-      let answers = try others.map { try $0.nextLine(deadline: .seconds(120)) }
+      let answers = try others.map { try $0.nextLine() }
       #expect(try holder.wait() == .signalled(SIGKILL))
       let value = try #require(ground.numbers[key])
       #expect(answers.filter { $0 == "computed 1 \(value)" }.count == 1, "\(answers)")
@@ -81,7 +81,7 @@ extension Processes {
     for peer in others { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A computation keeps its result during ten thousand writes to other keys`() throws {
     let ground = try StoreFixture()
     let flood = try ground.peer()
@@ -94,7 +94,7 @@ extension Processes {
       try peers[1].send("compute \(key) by-1 \(log)")
       // It ends when ten thousand writes have been committed since it began.
       let before = try ground.store.statistics().sets
-      try eventually("ten thousand writes", within: .seconds(600)) {
+      try eventually("ten thousand writes") {
         try ground.store.statistics().sets >= before + 10_000
       }
       try peers[0].send("go")
@@ -114,7 +114,7 @@ extension Processes {
     for peer in peers + [flood] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A computation is seen elsewhere after the file of leases was deleted`() async throws {
     let ground = try StoreFixture()
     let log = try log(ground, "log")
@@ -134,7 +134,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A caller of a stopped computation gets an error that names process and key`() async throws {
     let ground = try StoreFixture()
     let cache = PersistentCache<Int, String>(
@@ -169,14 +169,14 @@ extension Processes {
     try holder.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Computations of two processes that wait for each other end with the time limit`() throws {
     let ground = try StoreFixture()
     let peers = try (0..<2).map { _ in try ground.peer("compute=500") }
     #expect(try peers[0].ask("cross 1 2") == "computing")
     #expect(try peers[1].ask("cross 2 1") == "computing")
     for peer in peers { try peer.send("go") }
-    let answers = try peers.map { try $0.nextLine(deadline: .seconds(120)) }
+    let answers = try peers.map { try $0.nextLine() }
     // The first whose time is up fails, and the other one gets what it waits for, or fails as well.
     let failed = answers.filter { $0.hasPrefix("error computationStalled ") }
     #expect(!failed.isEmpty, "\(answers)")

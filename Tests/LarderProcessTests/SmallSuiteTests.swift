@@ -7,7 +7,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A defaults suite takes at most 256 kB on the disk`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("suite")

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Writes that wait for a stopped writer fail and name it, and reads continue`() throws {
     let ground = try StoreFixture()
     try ground.numbers.setValue("before", forKey: 1)
@@ -21,38 +21,46 @@ extension Processes {
     for round in 0..<2 {
       for other in others { try other.send("set \(10 + round) lost") }
       for other in others {
-        let answer = try other.nextLine(deadline: .seconds(120))
+        let answer = try other.nextLine()
         #expect(answer.hasPrefix("error writerStalled \(pid) "), "\(answer)")
       }
       for other in others {
-        #expect(try other.ask("get 1", deadline: .seconds(120)) == "value before")
-        #expect(try other.ask("count", deadline: .seconds(120)) == "1")
+        #expect(try other.ask("get 1") == "value before")
+        #expect(try other.ask("count") == "1")
       }
     }
     // Checking is reading.
-    #expect(try others[1].ask("verify", deadline: .seconds(120)) == "sound")
+    #expect(try others[1].ask("verify") == "sound")
     // A compaction is not.
-    let answer = try others[1].ask("compact", deadline: .seconds(120))
+    let answer = try others[1].ask("compact")
     #expect(answer.hasPrefix("error writerStalled \(pid) "), "\(answer)")
     // Pending writes wait for as long as it takes, and their own process reads them.
-    try others[0].order("behind 20 later", deadline: .seconds(120))
-    #expect(try others[0].ask("get 20", deadline: .seconds(120)) == "value later")
-    #expect(try others[1].ask("get 20", deadline: .seconds(120)) == "none")
+    try others[0].order("behind 20 later")
+    #expect(try others[0].ask("get 20") == "value later")
+    #expect(try others[1].ask("get 20") == "none")
     holder.continue()
     try holder.order("go")
-    try others[0].order("sync")
+    // The limit of these processes is short: a busy machine may exceed it.
+    func repeated(_ peer: ChildProcess, _ line: String) throws {
+      try eventually("\(line) succeeds") {
+        let answer = try peer.ask(line)
+        try #require(answer == "ok" || answer.hasPrefix("error writerStalled "), "\(answer)")
+        return answer == "ok"
+      }
+    }
+    try repeated(others[0], "sync")
     #expect(ground.numbers[20] == "later")
     // The refused write was not stored later.
     #expect(ground.numbers[10] == nil && ground.numbers[11] == nil)
     for (index, peer) in (others + [holder]).enumerated() {
-      try peer.order("set 1 after \(index)")
+      try repeated(peer, "set 1 after \(index)")
       #expect(ground.numbers[1] == "after \(index)")
     }
     #expect(try ground.store.verify() == [])
     for peer in others + [holder] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `After a stopped writer is killed all other processes can write`() throws {
     let ground = try StoreFixture()
     let holder = try ground.peer()
@@ -61,14 +69,14 @@ extension Processes {
     try holder.stop()
     try other.send("set 1 queued")
     holder.kill()
-    try other.expect("ok", deadline: .seconds(120))
+    try other.expect("ok")
     #expect(ground.numbers[1] == "queued")
     #expect(try ground.store.bytes(forKey: "held") == nil)
     #expect(try ground.store.verify() == [])
     try other.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A wake-up that a stopped and killed writer had taken is made up for`() throws {
     let ground = try StoreFixture()
     let table = try ground.store.core.generation().table
@@ -81,7 +89,7 @@ extension Processes {
     try waiter.send("set 2 second")
     // Of the two waiters the stopped one may be woken.
     try holder.order("go")
-    try waiter.expect("ok", deadline: .seconds(120))
+    try waiter.expect("ok")
     try holder.order("set 0 last")
     victim.kill()
     #expect(try victim.wait() == .killed)
@@ -93,7 +101,7 @@ extension Processes {
     try waiter.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Asynchronous writers that wait for a stopped writer fail and name it`() async throws {
     let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(300)))
     let holder = try ground.peer()
@@ -134,7 +142,7 @@ extension Processes {
     try holder.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A writer waits at most its limit wherever another one is stopped`() throws {
     let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(200)))
     let peer = try ground.peer()
@@ -168,7 +176,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A computed value is returned while another process is stopped inside a write`()
     async throws
   {
@@ -213,7 +221,7 @@ extension Processes {
     try holder.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A computed value is returned during a transaction of the same process`() async throws {
     let ground = try StoreFixture()
     let (begun, end) = (Progress(), Progress())
@@ -221,7 +229,7 @@ extension Processes {
     let writer = JoinableThread {
       try? store.write { _ in
         begun.step()
-        try eventually("the test goes on", within: .seconds(600)) { end.value > 0 }
+        try eventually("the test goes on") { end.value > 0 }
       }
     }
     try await awaitEventually("the transaction is open") { begun.value > 0 }
@@ -237,7 +245,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A caller waits for its own limit once, as a member of the queue and as its leader`() throws
   {
     // A caller that waited twice would do so each time. A busy machine delays some callers, which counts less and less
@@ -287,7 +295,7 @@ extension Processes {
     return longest
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `While closing a store waits for a stopped writer other stores open and close`() throws {
     let ground = try StoreFixture()
     let holder = try ground.peer()

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A tag removed by one process is a miss of the next read of every other`() throws {
     let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
@@ -28,7 +28,7 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A process killed after its removal by tag leaves the entries removed`() throws {
     let ground = try StoreFixture()
     for round in 0..<20 {
@@ -44,7 +44,7 @@ extension Processes {
     #expect(try ground.store.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A negative entry of one process answers for all, until any of them writes the key`() throws
   {
     let ground = try StoreFixture()

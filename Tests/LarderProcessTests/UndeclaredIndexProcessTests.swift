@@ -44,7 +44,7 @@ private struct AgedPerson: Storable, Equatable {
     return peer
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `Programs with and without an index write side by side, and its answers are right`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("people")
@@ -55,7 +55,7 @@ private struct AgedPerson: Storable, Equatable {
     let kinds = ["plain 0 300", "aged 200 300", "plain 100 300"]
     var peers = try kinds.enumerated().map { try start(path, $0.element, seed: $0.offset) }
     for round in 0..<12 {
-      for peer in peers { try peer.wait(for: "wrote", deadline: .seconds(300)) }
+      for peer in peers { try peer.wait(for: "wrote") }
       try check(store)
       if round % 3 == 0 { try store.prepare(AgedPerson.self) }
       try check(store)

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: Durability.allCases)
   func `A store under two busy writers is valid at every check`(durability: Durability) throws {
     let ground = try StoreFixture(StoreOptions(durability: durability, budget: .megabytes(6)))
     let option = durability == .cache ? "" : "\(durability)"
@@ -36,7 +36,7 @@ extension Processes {
     for peer in [fast, wild] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A writer commits while another process verifies`() throws {
     let ground = try StoreFixture()
     for key in 0..<300 { try ground.numbers.setValue("v\(key)", forKey: key) }

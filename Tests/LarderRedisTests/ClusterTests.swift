@@ -9,7 +9,7 @@ import LarderRedis
 import LarderTesting
 import Testing
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)), .serialized)
 struct ClusterTests {
   @Test func `Commands of one call go to the servers of their keys`() async throws {
     let servers = try await ClusterServers(primaries: 3)
@@ -140,7 +140,7 @@ struct ClusterTests {
 }
 
 /// Hosts that share a cluster.
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)), .serialized)
 struct ClusterHostTests {
   private func moveSlots(
     _ servers: ClusterServers, _ hosts: HostProcesses, _ slots: Int, from: Int, to: Int

@@ -10,7 +10,7 @@ import LarderTesting
 import Testing
 
 /// Replies and messages of one server on several connections, in another order than it sent them.
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)))
 struct DelayedReplyTests {
   /// A host whose connections can be held, and one that writes.
   private struct Setting {

@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// Calls while a server is lost, and after its return.
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)))
 struct LostServerTests {
   private final class Counter: Sendable {
     private let count = Mutex(0)
@@ -27,7 +27,7 @@ struct LostServerTests {
     var configuration = server.socket
     configuration.timeout = .milliseconds(50)
     // Connections to a stopped server are accepted, and get no answer.
-    configuration.connectTimeout = .seconds(3)
+    configuration.connectTimeout = .seconds(60)
     let client = RedisClient(configuration)
     try await client.send(RedisCommand("SET", "k", "x"), timeout: .seconds(600))
     try server.process.stop()

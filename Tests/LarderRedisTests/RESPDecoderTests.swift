@@ -8,7 +8,7 @@ import LarderTesting
 import NIOCore
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct RESPDecoderTests {
+@Suite(.timeLimit(.minutes(60))) struct RESPDecoderTests {
   typealias Message = RESPDecoder.Message
 
   /// Decodes bytes that come in parts.

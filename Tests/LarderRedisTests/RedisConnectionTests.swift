@@ -14,7 +14,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)))
 struct RedisConnectionTests {
   @Test func `Commands get their replies, in each type`() async throws {
     let server = try await RedisServer(hasPort: true)
@@ -218,7 +218,7 @@ struct RedisConnectionTests {
     var configuration = plain.tcp
     configuration.tls = RedisTLS()
     configuration.tls?.authorities = certificates.path("ca.pem")
-    configuration.connectTimeout = .seconds(10)
+    configuration.connectTimeout = .seconds(60)
     #expect(
       await redisError { _ = try await RedisConnection.connect(to: configuration) }?.code == .tls)
   }

@@ -64,7 +64,7 @@ struct Host: Sendable {
   }
 }
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)))
 struct RemoteCacheTests {
   @Test(arguments: ServerKind.allCases)
   func `A value that one host sets is read, changed and removed by another`(

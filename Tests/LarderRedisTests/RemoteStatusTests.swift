@@ -17,7 +17,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)))
 struct RemoteStatusTests {
   @Test func `A store shows its link, without the password`() async throws {
     let server = try await RedisServer(["--requirepass", "hidden"])

@@ -103,7 +103,7 @@ final class SentinelServers: Sendable {
     result.user = "app"
     result.password = "hidden"
     // Connections take longer on a busy machine.
-    (result.connectTimeout, result.timeout) = (.seconds(20), .seconds(20))
+    (result.connectTimeout, result.timeout) = (.seconds(60), .seconds(60))
     return result
   }
 

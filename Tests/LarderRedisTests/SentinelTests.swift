@@ -8,7 +8,7 @@ import LarderRedis
 import LarderTesting
 import Testing
 
-@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(15)), .serialized)
+@Suite(.enabled(if: RedisServer.isAvailable, needsRedis), .timeLimit(.minutes(60)), .serialized)
 struct SentinelTests {
   // MARK: Connecting
 
@@ -46,7 +46,7 @@ struct SentinelTests {
     let sentinels = try SentinelProcesses(2, of: server.port)
     let addresses = sentinels.ports.map { RedisConfiguration.Endpoint("127.0.0.1", port: $0) }
     var other = RedisConfiguration(address: .sentinels(addresses, master: "other"))
-    other.connectTimeout = .seconds(10)
+    other.connectTimeout = .seconds(20)
     let configuration = other
     func attempt() async -> RedisError? {
       await redisError { _ = try await RedisConnection.connect(to: configuration) }
@@ -68,7 +68,7 @@ struct SentinelTests {
   {
     var configuration = try RedisConfiguration(
       url: "redis+sentinel://:hidden@127.0.0.1:1,127.0.0.1:2/larder?sentinel_password=hidden")
-    configuration.connectTimeout = .seconds(3)
+    configuration.connectTimeout = .seconds(20)
     let error = await redisError { _ = try await RedisConnection.connect(to: configuration) }
     #expect(error?.code == .unreachable)
     #expect(error?.server == "larder of sentinels 127.0.0.1:1,127.0.0.1:2")

@@ -103,7 +103,7 @@ import Foundation
   var model = "S"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct DeclaredSchemaTests {
+@Suite(.timeLimit(.minutes(60))) struct DeclaredSchemaTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
 

@@ -154,7 +154,7 @@ private struct Uncoded: Storable {
   static let storedName = "Coded"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct DefaultChangeTests {
+@Suite(.timeLimit(.minutes(60))) struct DefaultChangeTests {
   private func isScanned<Object>(_ query: Query<Object>) throws -> Bool {
     try query.explain().hasPrefix("scan index")
   }

@@ -7,7 +7,7 @@ import LarderTesting
 import Testing
 
 /// The code that the macros generate, and the errors they report.
-@Suite(.timeLimit(.minutes(15))) struct ExpansionTests {
+@Suite(.timeLimit(.minutes(60))) struct ExpansionTests {
   /// Verifies the code that the macros generate for a declaration, in the order of the compiler.
   private func expand(
     _ source: String, _ expansions: [String], location: Testing.SourceLocation = #_sourceLocation

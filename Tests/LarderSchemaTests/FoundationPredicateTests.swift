@@ -14,7 +14,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-@Suite(.timeLimit(.minutes(15))) struct FoundationPredicateTests {
+@Suite(.timeLimit(.minutes(60))) struct FoundationPredicateTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
   private let reports = Reports()

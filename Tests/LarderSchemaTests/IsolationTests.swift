@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Stored types in modules and declarations of every isolation.
-@Suite(.timeLimit(.minutes(15))) struct IsolationTests {
+@Suite(.timeLimit(.minutes(60))) struct IsolationTests {
   /// The options of a module whose declarations are the main actor's, without and with the features that Xcode adds.
   private static let modules = [
     ["-default-isolation", "MainActor"],

@@ -34,7 +34,7 @@ struct MacroCompiler {
         "-Xcc", "-fmodule-map-file=\(root)/Modules/CLarderLMDB/module.modulemap",
         // Of all tests: the first one fills it.
         "-module-cache-path", build + "/ModuleCache",
-      ] + options + [file], deadline: .seconds(600))
+      ] + options + [file])
     let lines = (outcome.output + "\n" + outcome.standardError)
       .split(separator: "\n", omittingEmptySubsequences: false)
     readExpansions(lines)

@@ -76,7 +76,7 @@ private struct Form<Object: Storable>: Sendable {
   let holds: @Sendable (Object) -> Bool
 }
 
-@Suite(.timeLimit(.minutes(15))) struct RelatedConditionTests {
+@Suite(.timeLimit(.minutes(60))) struct RelatedConditionTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
 

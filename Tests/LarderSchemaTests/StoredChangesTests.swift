@@ -59,7 +59,7 @@ private struct Parcel: Storable {
   static let storedName = "Parcel"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct StoredChangesTests {
+@Suite(.timeLimit(.minutes(60))) struct StoredChangesTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
 

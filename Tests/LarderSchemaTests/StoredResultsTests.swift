@@ -49,7 +49,7 @@ struct PlainOrder: Storable, Equatable {
   static let indexes = [Index("amount", \PlainOrder.amount)]
 }
 
-@Suite(.timeLimit(.minutes(15))) struct StoredResultsTests {
+@Suite(.timeLimit(.minutes(60))) struct StoredResultsTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
 

@@ -12,7 +12,7 @@ import Testing
 
 // Backfills during writes by callers outside the composition.
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct BackfillTests {
   /// A back whose answer waits until something was done.
   private func slow<Value: Sendable>(

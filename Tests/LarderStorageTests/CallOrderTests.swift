@@ -52,7 +52,7 @@ private struct Car: Storable {
   var data: Data
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct CallOrderTests {
   static let kinds = [
     "disk", "folder", "memory before disk", "disk behind", "mapped", "asynchronously mapped",

@@ -9,7 +9,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct CompositionTests {
   @Test func `A miss is nil and an error of retrieve; a failure is an error of both`() async throws
   {

@@ -12,7 +12,7 @@ import Testing
 
 // Defects measured in Shallows, M1 to M4, and their correct behaviour.
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct DefectTests {
   @Test func `M1: eight threads set and get in one memory`() throws {
     let memory = MemoryStorage<Int, [Int]>(countLimit: 50)

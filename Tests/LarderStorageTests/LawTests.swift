@@ -11,7 +11,7 @@ import Testing
 
 // One kit of laws for all storages: the module's, those over stores, and compositions.
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct LawTests {
   private func expectLaws(
     _ storage: some StorageProtocol<String, Data>, operations: Int = 120,

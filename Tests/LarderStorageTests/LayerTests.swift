@@ -12,7 +12,7 @@ import Testing
 
 // The guarantees of layers when values expire, when a part fails, and about the reach of updates.
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct LayerTests {
   /// Memory on a clock of the test's.
   private struct Clocked: Sendable {

@@ -14,7 +14,7 @@ import Testing
 
 // Updates that wait for each other, and what blocks the threads that others need.
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct UpdateDeadlockTests {
   /// Two threads, each in an update of one storage whose closure writes the other, at the same time.
   ///

@@ -6,7 +6,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct CallingThreadExecutorTests {
+@Suite(.timeLimit(.minutes(60))) struct CallingThreadExecutorTests {
   @Test func `A caller that returns while its last job is being enqueued leaves nothing in use`() {
     // The last job comes from another thread, which is still in the executor when the caller leaves.
     let threads = (0..<8).map { _ in

@@ -12,7 +12,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ChildProcessTests {
   @Test func `Lines go to a child and return in order`() throws {
     let child = try ChildProcess("/bin/cat")

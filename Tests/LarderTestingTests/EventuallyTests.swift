@@ -6,7 +6,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct EventuallyTests {
+@Suite(.timeLimit(.minutes(60))) struct EventuallyTests {
   @Test func `A condition that does not become true is an error that names it`() throws {
     let error = #expect(throws: ConditionTimedOut.self) {
       try eventually("the moon is full", within: .milliseconds(20)) { false }

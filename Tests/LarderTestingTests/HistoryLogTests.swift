@@ -11,7 +11,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct HistoryLogTests {
   private let directory: TemporaryDirectory
 

@@ -19,7 +19,7 @@ private func replace(_ old: UInt64, _ value: UInt64, _ start: UInt64, _ end: UIn
   Operation(.replacement, key: 1, value: value, old: old, start: start, end: end)
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct LinearizabilityTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let testDescription: String

@@ -11,7 +11,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct RendezvousTests {
   @Test func `All go when all are ready`() throws {
     let children = try (0..<8).map { try shell("echo ready; read word; echo \"$word \($0)\"") }
@@ -64,7 +64,7 @@ struct RendezvousTests {
   }
 }
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ChildProcessRunTests {
   @Test func `A finished child leaves its status, lines and errors`() throws {
     let outcome = try ChildProcess.run(

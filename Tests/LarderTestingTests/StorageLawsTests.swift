@@ -10,7 +10,7 @@ import Testing
 // The laws hold for Larder's storages and for dictionaries. The law that a storage of
 // FaultyStorages.swift breaks detects it.
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct StorageLawsTests {
   @Test func `A dictionary keeps the laws`() {
     #expect(DictionaryStorage().laws.waitForViolations() == [])

@@ -7,7 +7,7 @@ import LarderTestSupport
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct TemporaryStoreTests {
   @Test func `A temporary store is empty, and is deleted with the files next to it`() throws {
     var temporary: TemporaryStore? = try TemporaryStore()

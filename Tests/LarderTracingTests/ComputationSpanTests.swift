@@ -13,7 +13,7 @@ import Synchronization
 import Testing
 import Tracing
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(60)))
 struct ComputationSpanTests {
   private struct Failure: Error {}
 

@@ -12,7 +12,7 @@ import Testing
 import Tracing
 
 /// Spans of waits for real processes.
-@Suite(.serialized, .timeLimit(.minutes(15)))
+@Suite(.serialized, .timeLimit(.minutes(60)))
 struct WaitSpanTests {
   /// Runs a closure that waits, and makes the other process continue once it waits.
   private func wait(

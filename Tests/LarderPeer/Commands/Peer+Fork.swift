@@ -46,7 +46,7 @@ extension Peer {
         while true { pause() }
       }
     case "gate":
-      let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(300))
+      let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(600))
       try ForkedChild.leave(store, numbers)
       withExtendedLifetime(gate) { while true { pause() } }
     default:

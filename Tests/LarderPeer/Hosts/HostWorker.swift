@@ -45,7 +45,7 @@ struct HostWorker: AsyncParsableCommand {
 
   func run() async throws {
     let run = try WorkerRun(self)
-    await run.prepare()
+    try await run.prepare()
     if fills, index == 0 { try await run.fill() }
     if waits {
       print("ready")
@@ -114,11 +114,9 @@ final class WorkerRun: Sendable {
   }
 
   /// Waits until there is a link, so that the first reads are no special case.
-  func prepare() async {
-    let end = ContinuousClock.now.advanced(by: .seconds(10))
-    while let record, record.link == 0, ContinuousClock.now < end {
-      try? await BlockingWork.sleep(for: .milliseconds(5))
-    }
+  func prepare() async throws {
+    guard let record else { return }
+    try await awaitEventually("there is a link") { record.link != 0 }
   }
 
   /// Writes all keys.

@@ -19,15 +19,12 @@ final class PrivateServer: Sendable {
       "redis-server",
       ["--port", "0", "--unixsocket", directory.appending("socket"), "--save", ""] + log + options)
     let client = RedisClient(try RedisConfiguration(url: url))
-    let end = ContinuousClock.now.advanced(by: .seconds(20))
-    while true {
-      do {
-        try await client.send(RedisCommand("PING"))
-        return
-      } catch  where ContinuousClock.now < end {
-        try await BlockingWork.sleep(for: .milliseconds(20))
-      }
+    let process = process
+    try await awaitEventually("the server answers, or has ended") {
+      if process.exitStatus != nil { return true }
+      return (try? await client.send(RedisCommand("PING"))) != nil
     }
+    try await client.send(RedisCommand("PING"))
   }
 
   var url: String { "redis+unix://\(directory.appending("socket"))" }
@@ -43,7 +40,7 @@ final class PrivateServer: Sendable {
       [
         "-s", directory.appending("socket"), "-t", "get", "-c", "1", "-d", "100", "-P",
         "\(pipeline)", "-n", "\(requests)", "--csv",
-      ], deadline: .seconds(120))
+      ])
     // "GET","102040.82",…
     let line = outcome.lines.last { $0.hasPrefix("\"GET\"") } ?? ""
     let words = line.split(separator: ",").map { $0.filter { $0 != "\"" } }
@@ -79,7 +76,7 @@ struct WorkerGroup {
       workers.append(try ChildProcess(words[0], Array(words.dropFirst())))
     }
     self.workers = workers
-    for worker in workers { _ = try worker.nextLine(deadline: .seconds(60)) }
+    for worker in workers { _ = try worker.nextLine() }
   }
 
   func begin() throws { for worker in workers { try worker.send("begin") } }
@@ -87,8 +84,8 @@ struct WorkerGroup {
   /// Waits for the reports of the workers that were not killed.
   func reports(without killed: [ChildProcess] = []) throws -> [WorkerReport] {
     try workers.filter { worker in !killed.contains { $0 === worker } }.map { worker in
-      let report = try WorkerReport(worker.nextLine(deadline: .seconds(120)))
-      try worker.wait(deadline: .seconds(60))
+      let report = try WorkerReport(worker.nextLine())
+      try worker.wait()
       return report
     }
   }

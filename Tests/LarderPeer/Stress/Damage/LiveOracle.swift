@@ -36,12 +36,12 @@ final class LiveOracle: Sendable {
   func stop() { words[Count.stop.rawValue] = 1 }
   var isOver: Bool { value(.stop) != 0 }
 
-  /// Whether files were removed less than 3 s ago. A process that has them open uses them until its
+  /// Whether files were removed less than 20 s ago. A process that has them open uses them until its
   /// next check; a process that opens the store in this time creates new files, so neither reads
   /// the writes of the other.
   var isSplit: Bool {
     let last = value(.removal)
-    return last != 0 && Clocks.monotonicNanoseconds() &- last < 3_000_000_000
+    return last != 0 && Clocks.monotonicNanoseconds() &- last < 20_000_000_000
   }
 
   func noteRemoval() { words[Count.removal.rawValue] = Clocks.monotonicNanoseconds() }

@@ -50,13 +50,15 @@ enum ScenarioHelpers {
       ParentProcess.send("done")
     case "compute-forked":
       _ = try await cache.value(forKey: 1) {
-        // A child that does not use Larder and keeps every inherited descriptor.
+        // A child that does not use Larder and keeps every inherited descriptor. It ends with the scenario, or
+        // some time after a scenario that was killed.
         let pid = fork()
         if pid == 0 {
+          alarm(1200)
           while true { pause() }
         }
         ParentProcess.send("\(pid)")
-        _ = CompletionFlag(isDone: false).wait(nanoseconds: 60_000_000_000)
+        _ = CompletionFlag(isDone: false).wait(nanoseconds: 600_000_000_000)
         return 1
       }
     default: throw Violation(description: "no helper \(command)")

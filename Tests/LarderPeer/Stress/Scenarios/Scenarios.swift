@@ -32,8 +32,7 @@ enum Scenarios {
       #endif
       let directory = try TemporaryDirectory()
       let outcome = try ChildProcess.run(
-        PeerExecutable.path, ["stress", "scenario", name, directory.path + "/store"],
-        deadline: .seconds(60))
+        PeerExecutable.path, ["stress", "scenario", name, directory.path + "/store"])
       totals.operations += 1
       if outcome.status != .exited(0) {
         totals.violations.append("scenario \(name): \(outcome.status) \(outcome.lines)")
@@ -52,7 +51,7 @@ enum Scenarios {
   ) throws -> ChildProcess {
     let child = try ChildProcess(
       PeerExecutable.path, ["stress", "helper", command, path], environment: environment)
-    try child.expect("ready", deadline: .seconds(30))
+    try child.expect("ready")
     return child
   }
 
@@ -88,10 +87,10 @@ enum Scenarios {
     let holder = JoinableThread {
       try? store.write { _ in
         inside.finish()
-        _ = go.wait(nanoseconds: 10_000_000_000)
+        _ = go.wait(nanoseconds: 300_000_000_000)
       }
     }
-    _ = inside.wait(nanoseconds: 10_000_000_000)
+    _ = inside.wait(nanoseconds: 300_000_000_000)
     first["k"] = 1
     second["k"] = 2
     go.finish()
@@ -128,7 +127,7 @@ enum Scenarios {
     _ = cache[1_000_000]
     _ = cache[1_000_000]
     let peer = try start("write-200", path)
-    try peer.expect("done", deadline: .seconds(30))
+    try peer.expect("done")
     var stale = 0
     for key in 0..<200 where cache[key] != 2 { stale += 1 }
     store.close()
@@ -144,7 +143,7 @@ enum Scenarios {
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     // The peer condemns, moves, and has new values acknowledged.
     let peer = try start("condemn-write-200", path)
-    try peer.expect("done", deadline: .seconds(30))
+    try peer.expect("done")
     let stale = (0..<200).filter { cache[$0] != 2 }.count
     store.close()
     try require(stale == 0, "\(stale) of 200 values of a condemned generation were served")
@@ -152,14 +151,15 @@ enum Scenarios {
 
   // MARK: Bumps
 
-  /// Slots that a killed writer stamped are served from memory again within seconds.
+  /// Slots that a killed writer stamped are served from memory again, within seconds on a machine with nothing else
+  /// to do.
   static func bump(_ path: String) async throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
     try await cache.setValue(1, forKey: 1)
     let peer = try start("set-1", path, environment: ["LARDER_FAULTS": "beforeCommit:kill@1"])
-    _ = try peer.wait(deadline: .seconds(30))
-    let end = Clocks.monotonicNanoseconds() + 6_000_000_000
+    _ = try peer.wait()
+    let end = Clocks.monotonicNanoseconds() + 60_000_000_000
     var isServed = false
     while Clocks.monotonicNanoseconds() < end, !isServed {
       let before = try store.statistics().storeHits
@@ -181,7 +181,7 @@ enum Scenarios {
     let cache = PersistentCache<Int, Int>(storage: store)
     _ = try await cache.value(forKey: 1) {
       let peer = try start("remove-1", path)
-      try peer.expect("done", deadline: .seconds(30))
+      try peer.expect("done")
       return 7
     }
     let seen = cache[1]
@@ -205,16 +205,16 @@ enum Scenarios {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
     let holder = try start("compute-forked", path)
-    let child = try holder.nextLine(deadline: .seconds(30))
+    let child = try holder.nextLine()
     holder.kill()
-    _ = try holder.wait(deadline: .seconds(30))
+    _ = try holder.wait()
     let done = CompletionFlag(isDone: false)
     let task = Task {
       let value = try await cache.value(forKey: 1) { 42 }
       done.finish()
       return value
     }
-    let isTaken = done.wait(nanoseconds: 3_000_000_000)
+    let isTaken = done.wait(nanoseconds: 60_000_000_000)
     if let pid = Int32(child) { endProcess(pid) }
     let value = try await task.value
     store.close()

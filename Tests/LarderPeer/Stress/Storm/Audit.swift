@@ -22,7 +22,7 @@ enum Audit {
     let board = try StormOracle(path: directory + "/board")
     let worker = try await timed("opening", board) {
       try Worker(
-        role: .opener, slot: 0, plan: plan, directory: directory, writeTimeout: .seconds(20))
+        role: .opener, slot: 0, plan: plan, directory: directory, writeTimeout: .seconds(300))
     }
     let store = worker.store
     let statistics = try store.statistics()

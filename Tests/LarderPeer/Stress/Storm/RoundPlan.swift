@@ -155,7 +155,7 @@ struct RoundPlan: Sendable {
   func options(_ worker: Int, _ board: StormOracle) -> StoreOptions {
     var random = Seed(seed).derived(UInt64(worker)).generator()
     var options = StoreOptions(
-      durability: durability, budget: .bytes(budget), openTimeout: .seconds(60),
+      durability: durability, budget: .bytes(budget), openTimeout: .seconds(300),
       writeTimeout: random.chance(50) ? .seconds(30) : .milliseconds(200))
     options.hashBits = hashBits
     if usesBoardClock { options.clock = StoreClock { board.clock } }

@@ -30,8 +30,9 @@ struct StormRound {
   let say: (String) -> Void
 
   /// The longest time in nanoseconds that a running process may take for one operation. It includes
-  /// the time for which another process is stopped with the writer lock or the open lock.
-  static let patience: UInt64 = 6_000_000_000
+  /// the time for which another process is stopped with the writer lock or the open lock, and on a
+  /// machine with much other work the processes of a round have a processor for a part of the time only.
+  static let patience: UInt64 = 90_000_000_000
 
   private struct Crew {
     var child: ChildProcess
@@ -69,7 +70,7 @@ struct StormRound {
         } else if !crew[index].isStopped, lastBeat(index, board) != 0,
           now > lastBeat(index, board) &+ StormRound.patience
         {
-          found.append("\(plan.roles[index]) \(index) has not moved for 6 s")
+          found.append("\(plan.roles[index]) \(index) has not moved for 90 s")
         }
       }
       disturb(&crew, at: now, &random, &totals)
@@ -99,7 +100,7 @@ struct StormRound {
       crew[victim].stoppedUntil = 0
     case 12..<15 where !crew.contains(where: \.isStopped):
       let time = UInt64.random(in: 10_000_000...400_000_000, using: &random)
-      guard (try? crew[victim].child.stop(deadline: .seconds(5))) != nil else { break }
+      guard (try? crew[victim].child.stop()) != nil else { break }
       crew[victim].stoppedUntil = now + time
       totals.stops += 1
     default: break
@@ -126,7 +127,7 @@ struct StormRound {
   private func waitForEnd(of crew: [Crew], _ totals: inout StressTotals) -> [String] {
     var found: [String] = []
     for index in crew.indices {
-      guard let status = try? crew[index].child.wait(deadline: .seconds(60)) else {
+      guard let status = try? crew[index].child.wait() else {
         found.append("\(plan.roles[index]) \(index) does not end")
         crew[index].child.kill()
         continue
@@ -182,7 +183,7 @@ struct StormRound {
     of child: ChildProcess, _ index: Int, _ status: ChildProcess.ExitStatus,
     _ totals: inout StressTotals
   ) -> [String] {
-    let lines = (try? child.remainingLines(deadline: .seconds(5))) ?? []
+    let lines = (try? child.remainingLines()) ?? []
     var found = lines.filter { $0 != "ready" }
     switch status {
     case .exited(0): break
@@ -194,8 +195,7 @@ struct StormRound {
 
   private func audit(_ path: String, _ totals: inout StressTotals) throws -> [String] {
     let outcome = try ChildProcess.run(
-      PeerExecutable.path, ["stress", "audit"] + planArguments + [path],
-      deadline: .seconds(120))
+      PeerExecutable.path, ["stress", "audit"] + planArguments + [path])
     var found: [String] = []
     for line in outcome.lines where line != "ready" {
       if line.hasPrefix("hits "), let hits = UInt64(line.dropFirst(5)) {

@@ -13,7 +13,7 @@ import Darwin
 import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(15)), .serialized)
+@Suite(.timeLimit(.minutes(60)), .serialized)
 struct DemoTests {
   private func demo(_ arguments: String...) throws -> ChildProcess.Outcome {
     try ChildProcess.run(
