@@ -42,10 +42,10 @@ extension ProcessStorms {
       return try isStopped(owner)
     }
 
-    /// Waits until a process is stopped, for much longer than that takes.
+    /// Waits until a process is stopped, for longer than that takes.
     private func isStopped(_ peer: ChildProcess) throws -> Bool {
       do {
-        try peer.waitUntilStopped(deadline: .seconds(20))
+        try peer.waitUntilStopped(deadline: .seconds(5))
         return true
       } catch  where error.code == .timedOut {
         return false

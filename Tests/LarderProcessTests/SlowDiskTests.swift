@@ -81,17 +81,20 @@ extension Processes {
     let slow = try disk.peer("durable timeout=500")
     let other = try disk.peer("durable timeout=600000", isSlow: false)
     try disk.order("set 1 a", of: slow)
-    try disk.hold("/log-0")
-    // The thread of the store commits it, and waits for the disk.
-    try slow.order("behind 2 b")
     // The other process writes all the time, and syncs for itself.
     var (answer, count) = ("ok", 0)
     for _ in 0..<50 where answer == "ok" {
+      try disk.hold("/log-0")
+      // The thread of the store commits it, and waits for the disk.
+      try slow.order("behind 2 b")
       try slow.send("set 3 c")
       answer = ""
+      let late = ContinuousClock.now + .seconds(3)
       while answer == "" {
         try other.order("set \(10 + count % 5) x")
         count += 1
+        // The thread of the call may be the first to sync: it returns with the disk then, and not at its limit.
+        if ContinuousClock.now > late { disk.release() }
         do { answer = try slow.nextLine(deadline: .milliseconds(1)) } catch {
           if error.code != .timedOut { throw error }
         }
@@ -143,7 +146,7 @@ extension Processes {
     try disk.hold("/data.mdb")
     // A copy would be made from 8 times 17 MB on, at one of the checks after each growth by a quarter.
     var count = 0
-    while try TestFiles.size(disk.path + "/g-1/data.mdb") < 240 << 20 {
+    while try TestFiles.size(disk.path + "/g-1/data.mdb") < 190 << 20 {
       for _ in 0..<20 { try slow.order("large \(count % 3) 100000") }
       count += 20
       try #require(count < 20_000, "The file does not grow.")
