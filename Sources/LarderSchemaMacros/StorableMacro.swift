@@ -140,7 +140,7 @@ struct GeneratedCode {
 
   var decodingInitializer: DeclSyntax {
     let lines = properties.sorted(by: Self.isStoredFirst).map { property in
-      let fallback = property.initializer.map { ", default: \($0)" } ?? ""
+      let fallback = property.typedInitializer.map { ", default: \($0)" } ?? ""
       return
         "self.\(property.variableName) = try fields.value(.\(property.identifier.text)\(fallback))"
     }

@@ -29,6 +29,16 @@ struct StoredPropertyDeclaration {
     return value
   }
 
+  /// The initial value in the declared type. Without it, the value of a generic call would be that of the
+  /// expression, which is not optional where only the property is.
+  var typedInitializer: String? {
+    guard let initializer else { return nil }
+    guard !isWrapped, let type = binding.typeAnnotation?.type else { return "\(initializer)" }
+    let optional = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self)
+    let name = optional.map { "\($0.wrappedType.trimmed)?" } ?? "\(type.trimmed)"
+    return "(\(initializer)) as \(name)"
+  }
+
   /// The name of the stored variable: that of the wrapper, if there is one.
   var variableName: String { isWrapped ? "_\(plainName)" : identifier.text }
 

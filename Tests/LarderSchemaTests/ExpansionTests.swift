@@ -73,7 +73,7 @@ import Testing
                 self.id = try fields.value(.id)
                 self.plate = try fields.value(.plate)
                 self.made = try fields.value(.made, default: Date())
-                self.model = try fields.value(.model, default: "S")
+                self.model = try fields.value(.model, default: ("S") as String)
                 self.price = try fields.value(.price)
             }
 
