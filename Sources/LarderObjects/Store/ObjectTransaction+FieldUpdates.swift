@@ -10,7 +10,8 @@ internal import Synchronization
 // CHANGES OF ONE PROPERTY
 //
 // A change of one property of many objects decodes none of them if the type declares its schema, no
-// index contains the property, and setting a property runs no code of the type. The change is the same
+// index contains the property, every stored index is one of the program and complete, and setting a property
+// runs no code of the type. The change is the same
 // as of the decoded objects, which is the way of everything else: of objects in another form, of
 // references, of types with a budget, and of queries with a limit.
 
@@ -215,9 +216,13 @@ extension ObjectTypeDescriptor {
       index.condition != nil
         || !index.shape.paths.allSatisfy { $0 != property && fields[$0] != nil }
     }
+    // An index that is being built, or that another program declares in another way, has its keys from
+    // those who save an object: the build passes over objects that were changed after it read them.
+    let hasKeys = record.indexes.allSatisfy { stored in
+      stored.hasAllKeys && (stored.isInternal || declared.contains { $0.isStored(as: stored) })
+    }
     return layout != nil && !hasReferences && !hasObservers && !isIndexed
-      && record.references == nil && record.isBounded != true
-      && undeclaredIndexes(of: record).isEmpty
+      && record.references == nil && record.isBounded != true && hasKeys
       && schema.withLock { $0.agreed?.isAbout(record) ?? false }
   }
 }
