@@ -8,7 +8,7 @@ import Foundation
 final class Peer {
   enum Outcome {
     case answer(Answer)
-    /// The program was killed, or ended by itself.
+    /// The process has exited.
     case ended
     case hangs
   }

@@ -40,7 +40,7 @@ struct Permissions {
       if (first != nil && second != nil && !isSame) || (isAnyUnique && !isSame) {
         differences.insert(name)
         differences.formUnion((first?.fields ?? []) + (second?.fields ?? []))
-        // A changed index concerns a program that does not know all fields.
+        // An index is changed only by a program that declares every field.
         for field in other.fields where own.field(field.stored) == nil {
           differences.insert(field.stored)
         }

@@ -14,7 +14,7 @@ final class Subject {
   let permissions: [Permissions]
   private let model: Model
   private var random: Random
-  /// The possible stored objects; `nil` if there is none. An object that is not listed does not exist.
+  /// The possible stored objects; `nil` if there is none. Other objects do not exist.
   private var objects: [Int: Set<Stored?>] = [:]
   /// Objects with more possible states than are worth following.
   private var forgotten: Set<Int> = []
@@ -259,7 +259,7 @@ final class Subject {
     }
   }
 
-  /// A program sees an object, or that there is none.
+  /// Compares an object that a program has read, or its absence, with the model.
   private func see(_ view: [String: Value]?, _ id: Int, _ program: Int) throws {
     try exclude(id, view.map { "\($0)" } ?? "none") { stored in
       guard let stored, let view else { return stored == nil && view == nil }

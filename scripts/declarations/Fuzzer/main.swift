@@ -12,7 +12,9 @@ struct Options {
   var count = 50
   var directory = ""
   var seconds = 60
+  /// The only round, or the first one.
   var round: Int?
+  var first = 0
 
   init(_ arguments: [String]) {
     var rest = arguments[...]
@@ -24,6 +26,7 @@ struct Options {
       case "--directory": directory = value
       case "--seconds": seconds = Int(value)!
       case "--round": round = Int(value)!
+      case "--first": first = Int(value)!
       default: fatalError("There is no option \(name).")
       }
     }
@@ -183,7 +186,7 @@ func run(_ options: Options) throws -> Int {
   let pairs = options.pairs
   let end = Date().addingTimeInterval(Double(options.seconds))
   var (rounds, operations, refusals, kills, differences) = (0, 0, 0, 0, 0)
-  var number = options.round ?? 0
+  var number = options.round ?? options.first
   repeat {
     var round = try Round(options, number, pairs)
     try round.run(until: options.round == nil ? end : .distantFuture)

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the fuzzer of declarations and its programs say to each other: one request and one answer a line.
+// The messages between the fuzzer of declarations and its programs: one request and one answer a line.
 
 /// A value of a property, without its type.
 enum Value: Codable, Hashable, Sendable {
@@ -50,7 +50,7 @@ struct Answer: Codable, Sendable {
   /// The objects as the program sees them.
   var views: [Int: [String: Value]] = [:]
   var unreadable: [Int] = []
-  /// The objects that an operation concerned, and how many it said.
+  /// The ids of the objects that an operation matched, and the number that it returned.
   var ids: [Int] = []
   var count = 0
   /// The results that contradict the documented rules.
