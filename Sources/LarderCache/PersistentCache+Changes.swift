@@ -116,7 +116,7 @@ public struct CacheChanges<Key: DecodableCacheKey>: AsyncSequence, Sendable {
           return .gap(cursor: event.cursor)
         }
         let own = changes.filter { change in
-          (change.namespace == nil || change.namespace == namespace)
+          (change.namespace == nil || change.isIn(namespace))
             && element(change, end) != nil
         }
         waiting =

@@ -66,6 +66,24 @@ struct TransferTests {
     }
   }
 
+  @Test(arguments: ["file.jsonl", "file.cbor"])
+  func `Namespaces that differ in Unicode normalisation stay apart in an import`(
+    name: String
+  ) throws {
+    try withTemporaryDirectory { path in
+      let (tool, other) = (try Tool(store: path + "/a"), try Tool(store: path + "/b"))
+      let names = ["\u{e9}", "e\u{301}"]
+      for (number, name) in names.enumerated() {
+        _ = try tool.output("set", "--namespace", name, "key", "\(number)")
+      }
+      _ = try tool.output("export", path + "/" + name)
+      #expect(try other.output("import", path + "/" + name).hasPrefix("Imported 2 entries"))
+      for (number, name) in names.enumerated() {
+        #expect(try other.output("get", "--namespace", name, "key") == "\(number)\n")
+      }
+    }
+  }
+
   @Test(arguments: [("entries.jsonl", "line"), ("entries.cbor", "item")])
   func `Of a file that is cut what was read is kept, and the error names the place`(
     name: String, unit: String

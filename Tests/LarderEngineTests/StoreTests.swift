@@ -50,6 +50,26 @@ import Testing
     #expect(try store.verify() == [])
   }
 
+  @Test func `Namespaces with names in two Unicode forms stay apart in a transaction`() throws {
+    let store = try SharedStore(at: path)
+    let names = ["\u{e9}", "e\u{301}"]
+    #expect(names[0] == names[1])
+    try store.write { transaction in
+      for (number, name) in names.enumerated() {
+        try transaction.setBytes([UInt8(number)], forKey: "x", in: name)
+      }
+      for (number, name) in names.enumerated() {
+        #expect(try transaction.bytes(forKey: "x", in: name) == [UInt8(number)])
+      }
+    }
+    for (number, name) in names.enumerated() {
+      #expect(try store.bytes(forKey: "x", in: name) == [UInt8(number)])
+    }
+    try store.removeAll(in: names[1])
+    #expect(try store.bytes(forKey: "x", in: names[0]) == [0])
+    #expect(try store.bytes(forKey: "x", in: names[1]) == nil)
+  }
+
   @Test func `Entries whose hashes collide share a record and lose nothing`() throws {
     var options = StoreOptions(budget: .megabytes(8))
     options.hashBits = 4

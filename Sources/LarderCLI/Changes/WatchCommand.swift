@@ -113,7 +113,7 @@ struct WatchCommand: AsyncParsableCommand {
   }
 
   private func isWanted(_ change: StoreChange) -> Bool {
-    if let namespace, let changed = change.namespace, changed != namespace { return false }
+    if let namespace, change.namespace != nil, !change.isIn(namespace) { return false }
     let isOfMany = [.cleared, .untagged].contains(change.kind)
     return isOfMany || key.map { change.concerns(keyText: $0) } ?? true
   }

@@ -75,7 +75,7 @@ struct PrintedKey {
       key = try kind.key(line)
       return
     }
-    guard namespace == nil || namespace == name else {
+    guard namespace?.utf8.elementsEqual(name.utf8) ?? true else {
       throw ToolError.usage(
         "A line names the namespace \"\(name)\", and --namespace another one: \(line)")
     }

@@ -74,18 +74,24 @@ public struct StoreChange: Sendable, Hashable {
     keyBytes = [.cleared, .untagged].contains(kind) ? nil : change.key
   }
 
+  /// Returns whether this is a change in a namespace. Names are compared by their bytes, as in the store.
+  package func isIn(_ name: String) -> Bool {
+    namespace.map { $0.utf8.elementsEqual(name.utf8) } ?? false
+  }
+
   /// Returns whether this is a change of a key, or one that has removed it together with others. Of a
   /// longer key than the log records, every change of a key with the same beginning is one.
   package func concerns(_ key: EncodedKey, in namespace: String) -> Bool {
-    if kind == .cleared { return self.namespace == namespace }
-    guard self.namespace == namespace, keyTag == key.tag, let keyBytes else { return false }
+    guard isIn(namespace) else { return false }
+    if kind == .cleared { return true }
+    guard keyTag == key.tag, let keyBytes else { return false }
     return isKeyCut ? key.bytes.starts(with: keyBytes) : keyBytes == key.bytes
   }
 
   /// Returns whether this is a change of the key that `larder list` shows as a text; see
   /// ``concerns(_:in:)``.
   package func concerns(keyText text: String) -> Bool {
-    guard isKeyCut else { return text == keyText }
+    guard isKeyCut else { return text.utf8.elementsEqual(keyText.utf8) }
     // Bytes: the log may cut a text key inside a character.
     if keyTag == KeyTag.text.rawValue, let keyBytes { return text.utf8.starts(with: keyBytes) }
     return text.utf8.starts(with: keyText.dropLast().utf8)

@@ -182,14 +182,14 @@ public struct StoreTransaction: ~Copyable {
 
   @inline(never)
   private mutating func addWritten(_ space: NamespaceHandle) {
-    guard writtenSpaces!.count < 64, !writtenSpaces!.contains(where: { $0.name == space.name })
+    guard writtenSpaces!.count < 64, !writtenSpaces!.contains(where: { $0.nameBytes == space.nameBytes })
     else { return }
     writtenSpaces!.append(space)
   }
 
   /// Returns the namespace with a name.
   mutating func space(named name: String) throws(StoreError) -> NamespaceHandle {
-    for space in spaces where space.name == name { return space }
+    for space in spaces where space.isNamed(name) { return space }
     let space = try NamespaceHandle(name: name)
     // Few names are usual. The limit bounds the search in a transaction over many namespaces.
     if spaces.count >= 16 { spaces.removeAll(keepingCapacity: true) }

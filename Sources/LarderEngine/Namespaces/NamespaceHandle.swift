@@ -53,6 +53,10 @@ package final class NamespaceHandle: Sendable {
     }
   }
 
+  /// Returns whether this is the namespace with a name. The store compares bytes: names that differ in
+  /// Unicode normalisation, which are equal strings in Swift, are two namespaces.
+  package func isNamed(_ name: String) -> Bool { name.utf8.elementsEqual(nameBytes) }
+
   /// Returns the keyed hash under which an entry is stored.
   ///
   /// Namespace, tag and key are each hashed with their length, so different keys never produce the

@@ -48,7 +48,7 @@ extension StoreCore {
     for (number, record) in try namespaces() {
       let name = String(decoding: record.name, as: UTF8.self)
       names[number] = name
-      if space == nil || space?.name == name { total += Int(clamping: record.entries) }
+      if space?.isNamed(name) ?? true { total += Int(clamping: record.entries) }
     }
     var hasBegun = false
     return try withSnapshot("export") { snapshot in
@@ -132,14 +132,16 @@ extension StoreCore {
   package func importBatch(
     _ entries: [ExportedEntry], keepsExisting: Bool = false
   ) throws -> ImportResult {
-    var spaces: [String: NamespaceHandle] = [:]
+    // By bytes: equal strings can be the names of two namespaces.
+    var spaces: [[UInt8]: NamespaceHandle] = [:]
     var puts: [Put] = []
     var invalidName: ImportResult.Rejection?
     puts.reserveCapacity(entries.count)
     for (index, entry) in entries.enumerated() where entry.expires > now {
-      if spaces[entry.namespace] == nil {
+      let name = Array(entry.namespace.utf8)
+      if spaces[name] == nil {
         do throws(StoreError) {
-          spaces[entry.namespace] = try NamespaceHandle(name: entry.namespace)
+          spaces[name] = try NamespaceHandle(name: entry.namespace)
         } catch {
           invalidName = ImportResult.Rejection(index: index, error: error)
           break
@@ -147,7 +149,7 @@ extension StoreCore {
       }
       puts.append(
         (
-          index, spaces[entry.namespace]!, entry.key,
+          index, spaces[name]!, entry.key,
           EntryContent(
             key: entry.key, codec: entry.codec, payload: entry.payload, expires: entry.expires)
         ))

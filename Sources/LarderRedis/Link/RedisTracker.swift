@@ -184,7 +184,8 @@ private final class RedisTracking {
   private let number: UInt64
   private let isDeputy: Bool
   private let inbox = PushInbox()
-  private var spaces: [String: NamespaceHandle] = [:]
+  /// By the bytes of the name: equal strings can be the names of two namespaces.
+  private var spaces: [[UInt8]: NamespaceHandle] = [:]
 
   init(_ service: RedisService, _ store: SharedStore, number: UInt64, isDeputy: Bool) {
     self.service = service
@@ -293,10 +294,11 @@ private final class RedisTracking {
   }
 
   private func space(_ name: String) throws -> NamespaceHandle {
-    if let space = spaces[name] { return space }
+    let bytes = Array(name.utf8)
+    if let space = spaces[bytes] { return space }
     let space = try NamespaceHandle(name: name)
     if spaces.count >= 256 { spaces = [:] }
-    spaces[name] = space
+    spaces[bytes] = space
     return space
   }
 
