@@ -264,7 +264,7 @@ package final class EnvironmentHandle: Sendable {
   }
 
   /// The number of the last page in use.
-  var lastPage: Int {
+  package var lastPage: Int {
     var info = unsafe MDB_envinfo()
     unsafe mdb_env_info(pointer, &info)
     return unsafe EnvironmentHandle.sound(lastPage: info.me_last_pgno)

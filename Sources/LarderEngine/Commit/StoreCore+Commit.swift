@@ -115,6 +115,7 @@ extension StoreCore {
       generation.table.endWriting(process: generation.process)
       generation.table.releaseTicket(process: generation.process)
     }
+    generation.awaitReaders()
     let inside = SharedTableLayout.insideCount - 1
     generation.table.markInsideLMDB(process: generation.process, index: inside, true)
     defer { generation.table.markInsideLMDB(process: generation.process, index: inside, false) }

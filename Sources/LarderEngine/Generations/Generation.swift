@@ -55,6 +55,7 @@ package final class Generation: Sendable {
   /// The size of `data.mdb` above which the growth check searches for a stalled reader.
   let growthCheckSize: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
+  package let growthWait = GrowthWait()
   /// Whether a transaction of this process that stored entries has searched for expired ones.
   let hasSearchedExpiries = Atomic<Bool>(false)
   /// The totals after the last commit of this process.

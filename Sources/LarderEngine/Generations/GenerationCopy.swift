@@ -322,7 +322,7 @@ extension EnvironmentHandle {
   var oldestReader: StoreStatistics.Reader? { oldestSnapshot?.reader }
 
   /// Returns the reader with the oldest snapshot, and the transaction of that.
-  fileprivate var oldestSnapshot: (reader: StoreStatistics.Reader, transaction: UInt64)? {
+  var oldestSnapshot: (reader: StoreStatistics.Reader, transaction: UInt64)? {
     let last = information.lastTransaction
     let readers = (try? self.readers()) ?? []
     let held = readers.compactMap { reader in

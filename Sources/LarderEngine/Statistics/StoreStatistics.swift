@@ -63,8 +63,9 @@ public struct StoreStatistics: Sendable, Hashable {
   public let bytes: Int
   /// The most that ``bytes`` and ``objectBytes`` may be together; `nil` without a budget.
   public let budget: Int?
-  /// The size of `data.mdb`, which never shrinks and may reach about twice the budget. Where it is
-  /// written through the map, it is up to an eighth, at most 16 MiB, ahead of what is in use.
+  /// The size of `data.mdb`, which never shrinks and may reach about twice the budget, more while a
+  /// read lasts longer than 0.1 s. Where it is written through the map, it is up to an eighth, at most
+  /// 16 MiB, ahead of what is in use.
   public let fileBytes: Int
   /// Whether a process that writes with options like this one's commits through the map, as long as
   /// the disk has room. ``StoreOptions/usesWriteMap``

@@ -13,6 +13,7 @@
 //                              -> filled MOST
 //   read FROM TO LEAST         reads keys that hold `PeerText`s; prints `reading` once LEAST were found
 //                              -> read HITS MISTAKES
+//   patience NS                waits for so long for readers before the file grows -> ok
 //   pin                        stays inside a read -> pinned, and after the next line: ok
 //   readthrough K              inside a read, another thread sets K -> through ENTRIES CODE ENTRIES
 //                              before and after, as the read finds them
@@ -73,6 +74,10 @@ extension Peer {
           _ = ParentProcess.nextLine()
         }
       }
+      return "ok"
+    case "patience":
+      let nanoseconds = UInt64(try number(words[0]))
+      try store.core.generation().growthWait.setPatience(nanoseconds: nanoseconds)
       return "ok"
     case "readthrough": return try readThrough(number(words[0]))
     case "fork": return try forked(words)
