@@ -99,8 +99,8 @@ extension LMDBError.Code {
       )
     case .usedAfterFork:
       (
-        "this process is a fork of the one that opened the environment",
-        "Open the environment after the fork, in each child."
+        "this process is a fork of one that had opened an environment, and can use none, not even another",
+        "Fork before the first environment is opened, or start the process with posix_spawn."
       )
     case .closed: ("the environment was closed", "Reopen the environment.")
     case .insideTransaction:

@@ -140,7 +140,7 @@ extension LMDBError.Code {
   public static var larderStore: Self { Self(rawValue: -3) }
   /// The file system cannot keep several processes coherent (network, FUSE).
   public static var unsupportedFileSystem: Self { Self(rawValue: -4) }
-  /// This process is a fork of the one that opened the environment.
+  /// This process is a fork of one that had opened an environment. It can use none, not even another one.
   public static var usedAfterFork: Self { Self(rawValue: -5) }
   /// The environment was closed.
   public static var closed: Self { Self(rawValue: -6) }

@@ -36,7 +36,28 @@ extension Processes {
     peer.closeInput()
   }
 
-  @Test(.timeLimit(.minutes(60)))
+  @Test(.timeLimit(.minutes(15)))
+  func `A forked child that opens another store gets an error with the advice to fork earlier`()
+    throws
+  {
+    let ground = try StoreFixture()
+    let peer = try ground.peer()
+    let other = ground.directory.appending("other")
+    let text = try peer.ask("fork other \(other)")
+    #expect(text.contains("not even another"), "\(text)")
+    #expect(
+      text.contains(
+        "Fork before the first store is opened, or start the process with posix_spawn."),
+      "\(text)")
+    #expect(!TestFiles.exists(other))
+    peer.kill()
+    _ = try peer.wait()
+    // The path is free for a process that is no such child.
+    try SharedStore(at: other).setBytes([1], forKey: "a")
+    peer.closeInput()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `A child forked while threads hold the store's locks gets errors and never waits`() throws {
     let ground = try StoreFixture()
     let peer = try ground.peer()

@@ -18,8 +18,9 @@ internal import Synchronization
 /// killed, at any instruction, loses only its uncommitted writes, and no other process waits for
 /// it.
 ///
-/// Open stores after `fork()`: in a forked child every call fails with
-/// ``StoreError/Code/usedAfterFork``.
+/// Open stores after `fork()`: in a child of a process that had opened a store, every call of every
+/// store fails with ``StoreError/Code/usedAfterFork``. Fork before the first store is opened, or start
+/// the process with `posix_spawn`.
 public final class SharedStore: Sendable {
   /// The options for opening a store.
   public typealias Options = StoreOptions

@@ -66,7 +66,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let outcomeUnknown = Code(rawValue: "outcomeUnknown")
     /// The handle was closed.
     public static let closed = Code(rawValue: "closed")
-    /// This process is a fork of the one that opened the store.
+    /// This process is a fork of one that had opened a store. It can use none, not even another one.
     public static let usedAfterFork = Code(rawValue: "usedAfterFork")
     /// A computation requested a key whose computation waits for it: its own key, or another one.
     public static let recursiveComputation = Code(rawValue: "recursiveComputation")
@@ -312,8 +312,8 @@ extension StoreError {
   package static func usedAfterFork(_ operation: String) -> StoreError {
     StoreError(
       .usedAfterFork, during: operation,
-      "This process is a fork of the one that opened the store. Open stores after fork(), or use "
-        + "posix_spawn.")
+      "This process is a fork of one that had opened a store, and can use none, not even another. Fork "
+        + "before the first store is opened, or start the process with posix_spawn.")
   }
 }
 

@@ -8,6 +8,7 @@
 //   fork gate        the same while this process holds the store's gate
 //   fork lease K     the same from within the computation of K
 //   fork lock NAME   the same while this process holds a lock
+//   fork other PATH  forks; the child opens a store that its parent never had -> forked TEXT, of the error
 //                    -> forked CODE CODE …, what the child got
 //   fork storm N     forks N children, while threads read, write and compute
 //                    -> stormed COUNT OTHERS…, how many children got nothing but the error, and
@@ -45,6 +46,8 @@ extension Peer {
         try ForkedChild.leave(store, numbers)
         while true { pause() }
       }
+    case "other":
+      try ForkedChild.leave { [ForkedChild.text { _ = try SharedStore(at: String(words[1])) }] }
     case "gate":
       let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(600))
       try ForkedChild.leave(store, numbers)
@@ -58,11 +61,16 @@ extension Peer {
 
 enum ForkedChild {
   static func leave(_ store: SharedStore, _ numbers: PersistentCache<Int, String>) throws {
+    try leave { use(store, numbers) }
+  }
+
+  /// Forks; the child tells the parent's parent what a closure returns, and waits.
+  static func leave(_ uses: () -> [String]) throws {
     #if os(Linux)
     let child = fork()
     if child < 0 { throw Peer.Refusal(description: "fork failed") }
     guard child == 0 else { return }
-    let codes = use(store, numbers)
+    let codes = uses()
     ParentProcess.send("forked \(codes.joined(separator: " "))")
     var byte: UInt8 = 0
     while unsafe read(0, &byte, 1) > 0 {}
@@ -91,6 +99,15 @@ enum ForkedChild {
       { try store.lock("child").withLock { _ in } },
     ]
     return uses.map { code(of: $0) }
+  }
+
+  static func text(_ use: () throws -> Void) -> String {
+    do {
+      try use()
+      return "fine"
+    } catch {
+      return (error as? StoreError)?.message ?? "\(error)"
+    }
   }
 
   static func code(of use: () throws -> Void) -> String {
