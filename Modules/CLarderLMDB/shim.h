@@ -61,6 +61,19 @@ static inline int larder_range_is_locked(int fd, short type, int64_t start, int6
   return lock.l_type != F_UNLCK;
 }
 
+// Looks for a lock on a range that another process or file description holds, and returns 1 with its range (a length
+// of 0 is to the end of all offsets) and the number of its process in this PID namespace: 0 if it is in another one
+// that this one does not contain, -1 for a description. 0: no lock; -1: errno.
+static inline int larder_find_lock(int fd, int64_t start, int64_t length, int64_t *found_start,
+                                   int64_t *found_length, int32_t *pid) {
+  struct flock lock = larder_range(F_WRLCK, start, length);
+  if (fcntl(fd, LARDER_OFD_GETLK, &lock) != 0) return -1;
+  *found_start = lock.l_start;
+  *found_length = lock.l_len;
+  *pid = lock.l_pid;
+  return lock.l_type != F_UNLCK;
+}
+
 // Whether a process holds the lock by which LMDB knows that the owner of reader slots lives: the byte of
 // its pid in the lock file. 1 or 0.
 static inline int larder_reader_lives(int fd, pid_t pid) {

@@ -36,7 +36,9 @@ internal import Synchronization
 //
 // A damaged word gets the value that the kernel stores when a holder dies. Its next holder gets EOWNERDEAD, and LMDB
 // then sets right what the lock protects, as after a kill. The exchange is from the word that was
-// judged, so a holder that got the lock meanwhile keeps it. The watchdog judges a word that it saw in two checks;
+// judged, so a holder that got the lock meanwhile keeps it. A word is judged only if all processes that LMDB knows are
+// of this PID namespace: a program of another one that uses LMDB directly has other numbers, which name here no thread,
+// or any (`hasForeignUser`). The watchdog judges a word that it saw in two checks;
 // waiters that hold the writer ticket judge it themselves, because they do not call LMDB (`isFree(for:canHold:)`).
 //
 // Location of the words. The kernel identifies a futex of a shared mapping by file and offset, not
@@ -184,10 +186,32 @@ extension LockWaitMonitor {
   }
 
   private func abandon(_ lock: Int, _ word: UInt32) {
-    guard let page = try? MappedRegion(writing: descriptor, count: self.page.count),
+    guard !hasForeignUser,
+      let page = try? MappedRegion(writing: descriptor, count: self.page.count),
       unsafe larder_mutex_abandon(page.base + lock, word) == 1
     else { return }
     unsafe Futex.wakeOne(page.base + lock)
+  }
+
+  /// Whether a process of another PID namespace has the file open, or that is unknown.
+  ///
+  /// Each process with the file open has a lock on byte 0, and one with reader slots on the byte of its number in its
+  /// own namespace. The system has the process of each: a number that is another here, or none, is foreign.
+  private var hasForeignUser: Bool {
+    var ranges: [Range<Int64>] = [0..<Int64(Int32.max) + 1]
+    while let range = ranges.popLast() {
+      var (start, length, pid): (Int64, Int64, Int32) = (0, 0, 0)
+      let found = unsafe larder_find_lock(
+        descriptor, range.lowerBound, Int64(range.count), &start, &length, &pid)
+      if found == 0 { continue }
+      if found < 0 || pid == 0 || (start > 0 && pid > 0 && Int64(pid) != start) { return true }
+      // Others are before it or after it: the system does not list locks in the order of their places.
+      let end = length == 0 ? range.upperBound : min(start + length, range.upperBound)
+      let first = max(start, range.lowerBound)
+      if range.lowerBound < first { ranges.append(range.lowerBound..<first) }
+      if end < range.upperBound { ranges.append(end..<range.upperBound) }
+    }
+    return false
   }
 
   /// Whether the writer lock is free, for the holder of the writer ticket. A damaged lock is released.

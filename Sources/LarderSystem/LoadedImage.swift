@@ -39,34 +39,9 @@ package struct ImagePlace: Sendable, Hashable {
     return (path, address &- UInt64(unsafe UInt(bitPattern: base)))
   }
   #else
-  /// Each line of the list is "start-end mode offset device inode path".
   private static func mapping(of address: UInt64) -> (path: [UInt8], offset: UInt64)? {
-    for line in lines(of: "/proc/self/maps") {
-      let parts = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
-      guard parts.count == 6 else { continue }
-      let ends = parts[0].split(separator: UInt8(ascii: "-")).map(number)
-      guard ends.count == 2, let start = ends[0], let end = ends[1], start <= address,
-        address < end, let offset = number(parts[2])
-      else { continue }
-      let path = parts[5].drop { $0 == UInt8(ascii: " ") }
-      guard path.first == UInt8(ascii: "/") else { return nil }
-      return (Array(path), address - start + offset)
-    }
-    return nil
-  }
-
-  private static func lines(of path: String) -> [ArraySlice<UInt8>] {
-    var content: [UInt8] = []
-    guard let file = try? OwnedFile(path: path, writable: false) else { return [] }
-    // The file has no size, and a read returns a part of it.
-    while let part = try? file.read(count: 1 << 16, at: content.count), !part.isEmpty {
-      content += part
-    }
-    return content.split(separator: UInt8(ascii: "\n"))
-  }
-
-  private static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {
-    UInt64(String(decoding: digits, as: UTF8.self), radix: 16)
+    MemoryMap.all(of: "self")?.first { $0.addresses.contains(address) }
+      .map { ($0.path, address - $0.addresses.lowerBound + $0.offset) }
   }
   #endif
 }

@@ -63,31 +63,41 @@ package enum ProcessIdentity {
   }()
 
   /// The start time of this process, in the kernel's ticks: with the pid it identifies a process.
-  package static let startTime: UInt64 = startTime(of: getpid()) ?? 0
+  package static let startTime: UInt64 = {
+    #if canImport(Darwin)
+    return startTime(of: getpid()) ?? 0
+    #else
+    // `self` is this process also in the `/proc` of another PID namespace.
+    return startTime(in: status(ofEntry: "self")) ?? 0
+    #endif
+  }()
 
   package static func startTime(of pid: Int32) -> UInt64? {
     #if canImport(Darwin)
     return kill(pid, 0) == 0 ? 1 : nil
     #else
-    guard let fields = status(of: pid), fields.count > 19 else { return nil }
-    return UInt64(String(decoding: fields[19], as: UTF8.self))
+    return startTime(in: status(of: pid))
     #endif
   }
 
-  /// Whether a process is stopped, by a signal or a debugger; `true` if that is unknown.
-  package static func isStopped(_ pid: Int32) -> Bool {
+  /// Whether a process is stopped, by a signal or a debugger; `nil` if that is unknown.
+  package static func isStopped(_ pid: Int32) -> Bool? {
     #if canImport(Darwin)
-    return true
+    return nil
     #else
-    guard let state = status(of: pid)?.first?.first else { return true }
+    guard let state = status(of: pid)?.first?.first else { return nil }
     return state == UInt8(ascii: "T") || state == UInt8(ascii: "t")
     #endif
   }
 
-  /// Returns the process of a thread, or `nil` if the thread does not exist or `/proc` is not
-  /// mounted.
+  /// Returns the process of a thread, or `nil` if the thread does not exist or `/proc` is not that of this PID
+  /// namespace.
   package static func process(ofThread thread: Int32) -> Int32? {
+    #if canImport(Darwin)
+    return nil
+    #else
     guard
+      hasOwnProc,
       let file = try? OwnedFile(path: "/proc/\(thread)/status", writable: false),
       let bytes = try? file.read(count: 1024, at: 0)
     else { return nil }
@@ -96,25 +106,37 @@ package enum ProcessIdentity {
         String(decoding: line.dropFirst(5).drop { $0 == 9 || $0 == 32 }, as: UTF8.self))
     }
     return nil
+    #endif
   }
 
   /// Whether a process has mapped a file with an inode number, of any file system; `nil` if that is unknown.
   package static func hasMapped(inode: UInt64, _ pid: Int32) -> Bool? {
-    guard let file = try? OwnedFile(path: "/proc/\(pid)/maps", writable: false),
-      let bytes = try? file.read(count: 4 << 20, at: 0), !bytes.isEmpty, bytes.count < 4 << 20
-    else { return nil }
-    // address, permissions, offset, device, inode, path
-    return bytes.split(separator: UInt8(ascii: "\n")).contains { line in
-      let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
-      return fields.count > 4 && UInt64(String(decoding: fields[4], as: UTF8.self)) == inode
-    }
+    #if canImport(Darwin)
+    return nil
+    #else
+    guard hasOwnProc else { return nil }
+    return MemoryMap.all(of: "\(pid)")?.contains { $0.inode == inode }
+    #endif
   }
 
   #if !canImport(Darwin)
-  /// The fields of `/proc/<pid>/stat` after the name.
+  /// Whether `/proc` shows the PID namespace of this process. That of another one has other processes under the same
+  /// numbers: a container can have its host's.
+  private static let hasOwnProc = FileSystem.resolved("/proc/self") == "/proc/\(getpid())"
+
+  private static func startTime(in status: [ArraySlice<UInt8>]?) -> UInt64? {
+    guard let status, status.count > 19 else { return nil }
+    return UInt64(String(decoding: status[19], as: UTF8.self))
+  }
+
   private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {
+    hasOwnProc ? status(ofEntry: "\(pid)") : nil
+  }
+
+  /// The fields of a `stat` in `/proc` after the name.
+  private static func status(ofEntry entry: String) -> [ArraySlice<UInt8>]? {
     guard
-      let file = try? OwnedFile(path: "/proc/\(pid)/stat", writable: false),
+      let file = try? OwnedFile(path: "/proc/\(entry)/stat", writable: false),
       let bytes = try? file.read(count: 1024, at: 0),
       // The command name is in parentheses and may hold anything: count from its end.
       let close = bytes.lastIndex(of: UInt8(ascii: ")"))

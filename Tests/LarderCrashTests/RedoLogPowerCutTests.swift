@@ -130,7 +130,7 @@ extension PowerCuts {
     while true {
       let answer = try other.ask("set 20 other")
       #expect(answer == "ok")
-      if ProcessIdentity.isStopped(stopped.processIdentifier) { break }
+      if ProcessIdentity.isStopped(stopped.processIdentifier) == true { break }
     }
     for key in 21..<40 {
       #expect(try other.ask("set \(key) other") == "ok")
@@ -201,7 +201,7 @@ extension PowerCuts {
       }
     }
     stopped.sendAll((0..<10).map { "set \($0) stopped\($0)" })
-    while !ProcessIdentity.isStopped(stopped.processIdentifier) { _ = try visible() }
+    while ProcessIdentity.isStopped(stopped.processIdentifier) == false { _ = try visible() }
     var returned = 0
     while (try? stopped.nextLine(deadline: .milliseconds(1))) == "ok" { returned += 1 }
     #expect(try visible() == (durability == "strict" ? returned : returned + 1))

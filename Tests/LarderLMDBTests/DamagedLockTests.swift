@@ -8,6 +8,13 @@ import LarderTestSupport
 import LarderTesting
 import Testing
 
+/// Whether this process may create PID namespaces, and choose the numbers of processes in them.
+private let canNumber: Bool = {
+  let outcome = try? ChildProcess.run(
+    "unshare", ["--pid", "--fork", "sh", "-c", "echo 1000 > /proc/sys/kernel/ns_last_pid"])
+  return outcome?.status.isSuccess ?? false
+}()
+
 /// LMDB's locks name threads that do not have them.
 @Suite(.timeLimit(.minutes(60))) struct DamagedLockTests {
   let directory: TemporaryDirectory
@@ -66,6 +73,35 @@ import Testing
     #expect(try holder.ask("go on") == "ok")
     try waiter.expect("ok")
     #expect(try waiter.ask("lmdb get b") == "value 2")
+  }
+
+  @Test(
+    .enabled(if: canNumber, "PID namespaces cannot be created here (root on Linux can)"))
+  func `A lock of a program in another PID namespace is never released`() throws {
+    let (first, second) = (try peer(), try peer())
+    #expect(try first.ask("lmdb put a 1") == "ok" && second.ask("lmdb put b 1") == "ok")
+    // Here no thread has its number.
+    var number = 32_000
+    while TestFiles.exists("/proc/\(number)") { number -= 1 }
+    let foreign = try ChildProcess(
+      "unshare",
+      [
+        "--pid", "--fork", "--kill-child", "sh", "-c",
+        "exec 3<&0; echo \(number - 1) > /proc/sys/kernel/ns_last_pid; \"$0\" <&3 & wait",
+        TestExecutable.peer.path,
+      ])
+    #expect(try foreign.ask("lmdb rawlock \(path)") == "holding")
+    let word = try file.word(of: .writer) & ~LMDBLockFile.waiters
+    #expect(!TestFiles.exists("/proc/\(word)"), "\(word)")
+    // The first one calls LMDB, the second one needs its turn.
+    try first.send("lmdb rawput a 2")
+    try second.send("lmdb put b 2")
+    for _ in 0..<50 { try #require(try file.waitForWaiter(of: .writer, in: first)) }
+    #expect(try file.word(of: .writer) & ~LMDBLockFile.waiters == word)
+    #expect(try foreign.ask("go on") == "ok")
+    try first.expect("ok")
+    try second.expect("ok")
+    #expect(try first.ask("lmdb get b") == "value 2" && second.ask("lmdb get a") == "value 2")
   }
 }
 #endif

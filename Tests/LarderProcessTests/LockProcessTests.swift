@@ -102,7 +102,7 @@ extension Processes {
     try eventually("it waits again") { try ground.waiters("a") == 2 }
     stopped.continue()
     // It can be granted the lock from then on.
-    try eventually("it has run") { !ProcessIdentity.isStopped(stopped.processIdentifier) }
+    try eventually("it has run") { ProcessIdentity.isStopped(stopped.processIdentifier) == false }
     try next.order("go")
     let first = try stopped.nextLine().split(separator: " ")
     try stopped.order("go")

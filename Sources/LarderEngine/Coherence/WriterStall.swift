@@ -66,7 +66,7 @@ extension StoreCore {
       let held = table.writingNanoseconds(process: slot, now: Clocks.monotonicNanoseconds())
       // Without a start it has released the lock since, or has just got it.
       let isHolder = held.map { $0 >= limit - limit / 8 } ?? false
-      if ProcessIdentity.isStopped(writer) { return .holder(writer) }
+      if ProcessIdentity.isStopped(writer) == true { return .holder(writer) }
       if table.isWaitingForDisk(process: slot) { return .disk(isHolder ? writer : nil) }
       if isHolder { return .holder(writer) }
     }

@@ -92,10 +92,10 @@ extension StoreCore {
       hash: hash, table: generation.table)
   }
 
-  /// Whether the writer is alive and not stopped. On a busy machine its transaction can last many times as
+  /// Whether the writer is known to be alive and not stopped. On a busy machine its transaction can last many times as
   /// long as it runs.
   private func isRunning(writerOf generation: Generation) -> Bool {
-    generation.livingWriter != nil && !ProcessIdentity.isStopped(writer(in: generation))
+    generation.livingWriter != nil && ProcessIdentity.isStopped(writer(in: generation)) == false
   }
 
   /// Returns whether another process computes the key now. The answer may be stale on return.

@@ -268,7 +268,7 @@ extension StoreCore {
     else { return }
     do {
       // A reader that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
-      let isStopped = ProcessIdentity.isStopped(stalled.pid)
+      let isStopped = ProcessIdentity.isStopped(stalled.pid) == true
       let limit = (3 * (try statistics().bytes) + Generation.growthStep) * (isStopped ? 1 : 8)
       guard isStopped || size > limit else { return }
       notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
@@ -295,7 +295,7 @@ extension StoreCore {
     guard reader.transactionsBehind >= max(256, 2 * Int(generation.commitLimit)) else {
       return false
     }
-    return ProcessIdentity.isStopped(reader.pid)
+    return ProcessIdentity.isStopped(reader.pid) == true
       || keeper.outlastsCheckpoints(transaction, in: generation)
   }
 }

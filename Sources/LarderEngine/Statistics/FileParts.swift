@@ -151,7 +151,7 @@ extension Generation {
   ) -> StoreStatistics.Reader {
     var reader = reader
     reader.pinnedBytes = pages.multipliedReportingOverflow(by: pageSize).partialValue
-    reader.isStopped = ProcessIdentity.isStopped(reader.pid)
+    reader.isStopped = ProcessIdentity.isStopped(reader.pid) ?? false
     let process = (0..<table.shape.processSlots).first { table.pid(process: $0) == reader.pid }
     let now = Clocks.wallMilliseconds()
     reader.duration = process.flatMap { table.readingMilliseconds(process: $0, now: now) }

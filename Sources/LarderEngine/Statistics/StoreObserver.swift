@@ -95,7 +95,7 @@ package struct StoreObserver: Sendable {
       counters: Counter.allCases.map { table.counter($0, process: slot) },
       commitTimes: table.commitTimes(process: slot),
       writingNanoseconds: table.writingNanoseconds(process: slot, now: now),
-      isStopped: ProcessIdentity.isStopped(pid))
+      isStopped: ProcessIdentity.isStopped(pid) ?? false)
   }
 
   private func locks(_ directory: StoreDirectory) throws(SystemError) -> [LockStatus] {
@@ -178,7 +178,7 @@ package struct StoreObserver: Sendable {
       if behind > 0 {
         (reader.pinnedPages, reader.isPageCountComplete) = snapshot.pagesFreed(after: transaction)
       }
-      reader.isStopped = ProcessIdentity.isStopped(pid)
+      reader.isStopped = ProcessIdentity.isStopped(pid) ?? false
       return reader
     }
     return readers.sorted { ($1.commitsBehind, $0.pid) < ($0.commitsBehind, $1.pid) }

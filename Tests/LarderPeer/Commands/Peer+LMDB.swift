@@ -17,6 +17,7 @@
 //   lmdb cycle PATH FROM TO    -> ack K for each number: opens, commits it, closes; TO as above
 //   lmdb gate PATH             -> gated         holds the gate, and after the next line: ok
 //   lmdb raw PATH              -> raw           open as by a program without the gate
+//   lmdb rawlock PATH          -> holding       the same, with LMDB's lock, and after the next line: ok
 //   lmdb fork                  -> forked CODE … what a forked child got from each use; see Peer+Fork
 //   lmdb rest                  -> ok            once no thread watches waiters for a lock
 //   lmdb copy PATH             -> ok
@@ -95,6 +96,7 @@ extension Peer {
       rawEnvironment = try EnvironmentHandle(
         path: rest[0], options: .init(mapSize: nil, synchronous: true))
       return "raw"
+    case "rawlock": try lmdbLock(rest[0])
     case "fork": try lmdbFork()
     case "rest": while LostWakeupWatchdog.shared.isAwake { OSThread.yield() }
     case "copy": try environment.copy(to: rest[0])
@@ -106,6 +108,15 @@ extension Peer {
 
   private func wordTable(of environment: Environment) throws -> (Environment, Table) {
     (environment, try environment.table("words"))
+  }
+
+  private func lmdbLock(_ path: String) throws {
+    let handle = try EnvironmentHandle(path: path, options: .init(mapSize: nil, synchronous: true))
+    let transaction = try WriteTransaction(in: handle)
+    ParentProcess.send("holding")
+    _ = ParentProcess.nextLine()
+    _ = consume transaction
+    handle.close()
   }
 
   private func lmdbOptions(_ words: some Sequence<String>) throws -> EnvironmentOptions {
