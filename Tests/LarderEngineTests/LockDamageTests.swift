@@ -66,6 +66,54 @@ import Testing
     }
   }
 
+  /// Makes the file one of version 1, as a program of that version has left it.
+  private func makeOlder() throws {
+    let size = try TestFiles.size(file)
+    var header = Array(try TestFiles.contents(of: file).prefix(40))
+    header.replaceSubrange(8..<16, with: [1, 0, 0, 0, 0, 0, 0, 0])
+    try TestFiles.overwrite([UInt8](repeating: 0x5A, count: size - 48), at: 48, in: file)
+    try TestFiles.overwrite(header, at: 0, in: file)
+    try TestFiles.overwrite(bytes(of: XXH64.hash(header)), at: 40, in: file)
+  }
+
+  private func bytes(of word: UInt64) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * UInt64($0))) }
+  }
+
+  @Test func `A lock file of an older version that no process uses is replaced`() throws {
+    let first = try SharedStore(at: path)
+    try use(first)
+    first.close()
+    try makeOlder()
+    let store = try SharedStore(at: path)
+    try use(store)
+    #expect(Array(try TestFiles.contents(of: file)[8..<16]) == bytes(of: 2))
+  }
+
+  @Test func `A lock file in use by an older version is refused and unchanged`()
+    throws
+  {
+    let first = try SharedStore(at: path)
+    try use(first)
+    first.close()
+    try makeOlder()
+    let older = try OwnedFile(path: file)
+    // The byte of an owner slot, as version 1 locks it.
+    #expect(try older.tryLock(.exclusive, at: 1 << 40 + 7))
+    let before = try TestFiles.contents(of: file)
+    let store = try SharedStore(at: path)
+    let error = #expect(throws: StoreError.self) {
+      try store.lock("a").withLock(timeout: .seconds(60)) { _ in }
+    }
+    #expect(error?.code == .inUse)
+    #expect(error?.message.contains("older version of Larder") == true)
+    #expect(try TestFiles.contents(of: file) == before)
+    // The rest of the store works, and locks do once that process has ended.
+    try store.setBytes([1], forKey: "a")
+    #expect(try older.tryLock(.none, at: 1 << 40 + 7))
+    try use(store)
+  }
+
   @Test func `Random bytes in the file of limiters are healed`() throws {
     let seed = Seed.announce()
     let store = try SharedStore(at: path)

@@ -62,7 +62,7 @@ final class LockFile: Sendable {
 
   /// Copies an existing file, for ``status()`` alone: the copy changes no more, and neither does the
   /// file.
-  /// - Returns: `nil` for a file without a header, which no process has used: the next one writes it.
+  /// - Returns: `nil` for a file without a header, or of an older version: the next process that uses it writes it.
   init?(observing file: OwnedFile, _ table: LockTable) throws(SystemError) {
     path = file.path
     self.table = table
@@ -72,6 +72,8 @@ final class LockFile: Sendable {
     guard let version = LockFileLayout.version(of: try file.read(count: 48, at: 0)) else {
       return nil
     }
+    // No process of this version has used it.
+    if version < LockFileLayout.version { return nil }
     guard version == LockFileLayout.version else {
       throw SystemError(errno: SystemError.inputOutput, operation: "read", path: path)
     }
@@ -85,20 +87,55 @@ final class LockFile: Sendable {
     words.store(0, at: Layout.owner(ownNumber))
   }
 
-  /// Writes the header if it is missing or damaged. A file of a newer version is left as it is.
+  /// The time for which a file of an older version may have users: another process may be replacing its contents.
+  private static let olderVersionPatience: UInt64 = 1_000_000_000
+
+  /// Writes the header if it is missing or damaged, and replaces the contents of an older version that no process uses.
+  /// A file of a newer version is left as it is.
   private static func writeHeader(_ file: OwnedFile, _ table: LockTable) throws(StoreError) {
-    do throws(SystemError) {
-      let found = Layout.version(of: try file.read(count: 48, at: 0))
-      if let found, found > Layout.version {
-        throw SystemError(errno: 0, operation: "newer version \(found)", path: file.path)
+    let end = Clocks.monotonicNanoseconds() + olderVersionPatience
+    do {
+      while let found = Layout.version(of: try file.read(count: 48, at: 0)) {
+        if found == Layout.version { return }
+        if found > Layout.version {
+          throw StoreError(
+            .newerFormat, during: "lock", path: file.path,
+            "A newer version of Larder wrote the file. Update this program.")
+        }
+        if try replaceOlder(file, table) { return }
+        if Clocks.monotonicNanoseconds() > end { throw olderVersionInUse(file.path) }
+        Event().wait(nanoseconds: 1_000_000)
       }
-      if found != Layout.version { try file.write(Layout.header(table), at: 0) }
+      try file.write(Layout.header(table), at: 0)
     } catch {
-      guard error.errno == 0 else { throw StoreError(error, during: "lock", path: file.path) }
-      throw StoreError(
-        .newerFormat, during: "lock", path: file.path,
-        "A newer version of Larder wrote the file. Update this program.")
+      throw StoreError(wrapping: error, during: "lock", path: file.path)
     }
+  }
+
+  /// Replaces the contents of a file of an older version. Its header comes last, so until then it is one of the older
+  /// version, and the next process begins again after a kill.
+  ///
+  /// - Returns: `false` if a process uses the file, or replaces its contents.
+  private static func replaceOlder(
+    _ file: OwnedFile, _ table: LockTable
+  ) throws(SystemError) -> Bool {
+    let (first, count) = (Layout.ownerByte(0), Int64(Layout.ownerCount))
+    guard try file.tryLock(.exclusive, at: first, count: count) else { return false }
+    defer { _ = try? file.tryLock(.none, at: first, count: count) }
+    let header = Layout.header(table)
+    // Another process may have done it before this one had the lock.
+    if Layout.version(of: try file.read(count: 48, at: 0)) == Layout.version { return true }
+    let size = max(try file.status.size, table.fileSize)
+    try file.write([UInt8](repeating: 0, count: size - header.count), at: header.count)
+    try file.write(header, at: 0)
+    return true
+  }
+
+  private static func olderVersionInUse(_ path: String) -> StoreError {
+    StoreError(
+      .inUse, during: "lock", path: path,
+      "Processes with an older version of Larder use locks of this store, and the two versions cannot share "
+        + "them. End those processes, or let them close the store, and try again.")
   }
 
   /// Acquires an owner slot: the lock of its byte, then its words.
