@@ -74,7 +74,7 @@ extension Environment {
     }
     guard names.isEmpty, !directory.isEmpty else { throw LMDBError.system(17, during: operation) }
     let lock = try convertingSystemErrors { () throws(SystemError) in
-      try Self.beginCopy(to: directory)
+      try WorkDirectory.make("\(directory).unfinished-")
     }
     defer { lock.unlock() }
     var place = lock.path
@@ -90,27 +90,6 @@ extension Environment {
     } catch {
       FileSystem.removeTree(place)
       throw error
-    }
-  }
-
-  /// Creates and locks a directory for an unfinished copy, and removes those of processes that were killed.
-  /// Other threads, and processes of other PID namespaces, may copy to the same place.
-  private static func beginCopy(to directory: String) throws(SystemError) -> OwnedFile {
-    let name = "\(directory).unfinished-"
-    let parent = name.lastIndex(of: "/").map { String(name[..<$0]) + "/" } ?? ""
-    for other in (try? FileSystem.names(in: parent.isEmpty ? "." : parent)) ?? []
-    where (parent + other).hasPrefix(name) {
-      guard let lock = try? OwnedFile(path: parent + other, writable: false) else { continue }
-      if (try? lock.tryExclusiveLock()) == true { FileSystem.removeTree(parent + other) }
-    }
-    while true {
-      let path = name + String(UInt64.random(in: 0 ... .max), radix: 16)
-      try FileSystem.makeDirectories(path)
-      // Before it is locked, another copy may remove it.
-      guard let lock = try? OwnedFile(path: path, writable: false), try lock.tryExclusiveLock(),
-        try FileSystem.status(of: path)?.identity == lock.status.identity
-      else { continue }
-      return lock
     }
   }
 

@@ -20,7 +20,8 @@ internal import LarderSystem
 //     the new generation is written. The damaged files stay as they are, to be quarantined
 //     if it does not reach that commit, salvage comes first, and the candidate only if nothing is readable
 //
-// A dry run restores in a copy, in the directory for temporary files.
+// A dry run changes nothing of the store and its file system: it restores in a copy in the directory for temporary
+// files, which has no blocks where the files have zeros. The next dry run removes that of a process that was killed.
 
 /// A generation that was restored from a checkpoint and the log after it.
 struct CheckpointRestoration {
@@ -32,6 +33,8 @@ struct CheckpointRestoration {
   let isInPlace: Bool
   /// Whether commits may be missing.
   let mayMissCommits: Bool
+  /// The lock of the directory of a dry run's copy.
+  private let lock: OwnedFile?
 
   /// A checkpoint whose pages are whole.
   struct Candidate {
@@ -84,15 +87,20 @@ struct CheckpointRestoration {
 
   init(_ candidate: Candidate, of repair: StoreRepair, isDryRun: Bool) throws {
     isInPlace = repair.lossReason != nil && !isDryRun
-    path =
-      isInPlace
-      ? repair.path
-      : isDryRun
-        ? (FileSystem.environment("TMPDIR") ?? "/tmp")
-          + "/larder-\(ProcessIdentity.pid)-\(UInt64.random(in: 0...UInt64.max))"
-        : repair.directory.generation(try CheckpointRestoration.unused(in: repair)) + ".tmp"
+    lock = try isDryRun ? Self.makeWorkDirectory() : nil
+    if let lock {
+      path = lock.path
+    } else if isInPlace {
+      path = repair.path
+    } else {
+      path = repair.directory.generation(try CheckpointRestoration.unused(in: repair)) + ".tmp"
+    }
     do {
-      if !isInPlace { try Self.copyFiles(of: repair.path, to: path) }
+      if !isInPlace {
+        if lock == nil { FileSystem.removeTree(path) }
+        try GenerationBuilder.makeDirectory(path)
+        try Self.copyFiles(of: repair.path, to: path)
+      }
       let commits = try StoreOpener.restore(
         candidate.record, in: path, durability: repair.durability, replays: candidate.hasLog)
       if isInPlace { FileSystem.removeTree(path + "/shared.table") }
@@ -109,7 +117,7 @@ struct CheckpointRestoration {
         || repair.lossReason == nil && (!candidate.isComplete || candidate.isUncertain)
     } catch {
       if !isInPlace { FileSystem.removeTree(path) }
-      throw error
+      throw lock == nil ? error : Self.explained(error, path, size: Self.size(of: repair.path))
     }
   }
 
@@ -123,23 +131,62 @@ struct CheckpointRestoration {
     max(repair.number, try CurrentPointer.generations(in: repair.directory).last ?? 0) + 2
   }
 
+  // MARK: The copy
+
+  /// The directory for temporary files.
+  private static var temporaryPath: String {
+    FileSystem.environment("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
+  }
+
+  private static func makeWorkDirectory() throws -> OwnedFile {
+    do {
+      return try WorkDirectory.make(temporaryPath + "/larder-verify-")
+    } catch {
+      throw StoreError(
+        .directory, during: "verify", path: temporaryPath,
+        "Checking this store needs a directory for temporary files, and none can be made there (\(error)). Name "
+          + "another one in TMPDIR.", errorNumber: error.errno)
+    }
+  }
+
+  /// Returns the error of a dry run whose copy has no room.
+  private static func explained(_ error: any Error, _ path: String, size: Int) -> any Error {
+    let error = StoreError(wrapping: error, during: "verify", path: path)
+    guard error.code == .storageFull else { return error }
+    return StoreError(
+      .storageFull, during: "verify", path: path,
+      "Checking this store restores a copy of it among the temporary files, which has up to "
+        + "\(ByteCount(bytes: size)). Name a directory with that much room in TMPDIR.",
+      errorNumber: error.errorNumber)
+  }
+
+  private static func names(in generation: String) throws(SystemError) -> [String] {
+    try FileSystem.names(in: generation).filter { name in
+      ["data.mdb", "state", CheckpointFile.name].contains(name)
+        || (name.hasPrefix("log-") && !name.hasSuffix(".new"))
+    }
+  }
+
+  private static func size(of generation: String) -> Int {
+    ((try? names(in: generation)) ?? []).reduce(0) {
+      $0 + (((try? FileSystem.status(of: generation + "/" + $1)) ?? nil)?.size ?? 0)
+    }
+  }
+
   /// Copies what a restoration needs.
-  private static func copyFiles(of generation: String, to target: String) throws {
-    FileSystem.removeTree(target)
-    try GenerationBuilder.makeDirectory(target)
-    for name in try FileSystem.names(in: generation)
-    where ["data.mdb", "state", CheckpointFile.name].contains(name)
-      || (name.hasPrefix("log-") && !name.hasSuffix(".new"))
-    {
+  private static func copyFiles(of generation: String, to target: String) throws(SystemError) {
+    for name in try names(in: generation) {
       let file = try OwnedFile(path: generation + "/" + name, writable: false)
       let copy = try OwnedFile(path: target + "/" + name, creation: .createNew)
       var offset = 0
       while true {
-        let bytes = try file.read(count: 1 << 20, at: offset)
+        let bytes = try file.read(count: 1 << 16, at: offset)
         if bytes.isEmpty { break }
-        try copy.write(bytes, at: offset)
+        // A log is full of zeros ahead of its end; in the copy they are a hole.
+        if bytes.contains(where: { $0 != 0 }) { try copy.write(bytes, at: offset) }
         offset += bytes.count
       }
+      try copy.truncate(to: offset)
     }
   }
 }

@@ -79,4 +79,57 @@ import Testing
     #expect(try ground.check(path, mayMissCommits: false, "").count == ground.newest.count)
     #expect(TestFiles.names(in: path).filter { $0.hasSuffix(".tmp") } == [])
   }
+
+  /// A damaged durable store, whose check restores a copy.
+  private func damaged() throws -> RepairGround {
+    let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 60)
+    let files = try ground.copy(to: path)
+    try TestFiles.truncate(files.data, to: try TestFiles.size(files.data) - 8 * 4096)
+    return ground
+  }
+
+  @Test(.enabled(if: hasFaults, needsFaults))
+  func `A check removes its temporary files, and those of a killed check`()
+    throws
+  {
+    let ground = try damaged()
+    let place = directory.appending("temporary")
+    try TestFiles.makeDirectory(place)
+    try TestFiles.makeDirectory(place + "/larder-verify-0")
+    try TestFiles.write([1], to: place + "/other")
+    func check(_ faults: [String: String] = [:]) throws -> ChildProcess.Outcome {
+      try ChildProcess.run(
+        TestExecutable.tool.path, ["verify", path],
+        environment: ["TMPDIR": place].merging(faults) { $1 })
+    }
+    let killed = try check(["LARDER_FAULTS": "logReplayed:kill@1"])
+    #expect(killed.status == .signalled(9), "\(killed)")
+    let left = TestFiles.names(in: place).filter { $0.hasPrefix("larder-verify-") }
+    #expect(left.count == 1, "\(left)")
+    let outcome = try check()
+    #expect(outcome.status == .exited(1), "\(outcome)")
+    #expect(outcome.output.contains("restored from the last checkpoint"), "\(outcome)")
+    #expect(TestFiles.names(in: place) == ["other"])
+    #expect(try SharedStore.repair(at: path).kept == ground.newest.count)
+  }
+
+  @Test func `A check without room for its copy is an error with the size and the place`() throws {
+    _ = try damaged()
+    let before = try TestFiles.contents(of: path + "/g-1/data.mdb")
+    try directory.withSmallDisk(kilobytes: 64) { disk in
+      let outcome = try ChildProcess.run(
+        TestExecutable.tool.path, ["verify", path], environment: ["TMPDIR": disk])
+      #expect(!outcome.status.isSuccess)
+      let text = outcome.output + outcome.standardError
+      #expect(text.contains("Name a directory with that much room in TMPDIR."), "\(text)")
+      #expect(TestFiles.names(in: disk) == [])
+    }
+    let file = directory.appending("file")
+    try TestFiles.write([1], to: file)
+    let outcome = try ChildProcess.run(
+      TestExecutable.tool.path, ["verify", path], environment: ["TMPDIR": file])
+    let text = outcome.output + outcome.standardError
+    #expect(text.contains("Name another one in TMPDIR."), "\(text)")
+    #expect(try TestFiles.contents(of: path + "/g-1/data.mdb") == before)
+  }
 }
