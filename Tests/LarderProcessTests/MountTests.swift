@@ -10,25 +10,47 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// An ext4 file system in a file, mounted on this machine.
+/// The kind of a file system in a file.
+private enum ImageKind: String {
+  case ext4, xfs, btrfs
+
+  /// The smallest that all versions of its tool make.
+  var size: String { self == .ext4 ? "96M" : "320M" }
+  var makeOption: String { self == .ext4 ? "-F" : "-f" }
+  var mountOptions: String {
+    switch self {
+    case .ext4: "loop,errors=remount-ro"
+    // A snapshot has the same identifier as the original, which may be mounted.
+    case .xfs: "loop,nouuid"
+    case .btrfs: "loop"
+    }
+  }
+}
+
+/// A file system in a file, mounted on this machine.
 private struct LoopDisk {
+  let kind: ImageKind
   let image: String
   let mount: String
 
   /// - Parameter image: A file with a file system, or `nil` for a new one.
-  init(in directory: TemporaryDirectory, _ name: String = "disk", image: String? = nil) throws {
+  init(
+    _ kind: ImageKind = .ext4, in directory: TemporaryDirectory, _ name: String = "disk",
+    image: String? = nil
+  ) throws {
+    self.kind = kind
     mount = directory.appending(name)
     self.image = image ?? directory.appending(name + ".image")
     if image == nil {
-      try Self.run("truncate", "-s", "96M", self.image)
-      try Self.run("mkfs.ext4", "-q", "-F", self.image)
+      try Self.run("truncate", "-s", kind.size, self.image)
+      try Self.run("mkfs.\(kind.rawValue)", "-q", kind.makeOption, self.image)
     }
     try TestFiles.makeDirectory(mount)
     try mountAgain()
   }
 
   func mountAgain() throws {
-    try Self.run("mount", "-o", "loop,errors=remount-ro", image, mount)
+    try Self.run("mount", "-o", kind.mountOptions, image, mount)
     try Self.run("chmod", "700", mount)
   }
 
@@ -42,7 +64,13 @@ private struct LoopDisk {
 
   /// Lets the file system fail, as after an error of the device: nothing more is written to it.
   func fail() throws {
-    try Self.run("/bin/sh", "-c", "echo failure > /sys/fs/ext4/\(device)/trigger_fs_error")
+    switch kind {
+    case .ext4:
+      let place = "/sys/fs/ext4/\(try device)/trigger_fs_error"
+      try Self.run("/bin/sh", "-c", "echo failure > \(place)")
+    case .xfs: try Self.run("xfs_io", "-x", "-c", "shutdown", mount)
+    case .btrfs: Issue.record("btrfs has no command for it")
+    }
   }
 
   /// Unmounts the file system, and waits until no process has it mounted. A process that another test has started in
@@ -65,15 +93,20 @@ private struct LoopDisk {
 }
 
 /// Whether this process may mount a file system that is in a file.
-private let canMountImages: Bool = {
-  guard let directory = try? TemporaryDirectory(), let disk = try? LoopDisk(in: directory) else {
-    return false
-  }
-  disk.remove()
-  return true
-}()
+private let canMountImages = canMount(.ext4)
+private let canMountXFS = canMount(.xfs)
+private let canMountBtrfs = canMount(.btrfs)
 private let needsImages: Comment =
   "file systems in files cannot be mounted here (root on Linux with loop devices can)"
+private let needsTools: Comment =
+  "such file systems cannot be made or mounted here (xfsprogs, btrfs-progs; root on Linux)"
+
+private func canMount(_ kind: ImageKind) -> Bool {
+  guard let directory = try? TemporaryDirectory(), let disk = try? LoopDisk(kind, in: directory)
+  else { return false }
+  disk.remove()
+  return true
+}
 
 /// Whether this process may create mount namespaces.
 private let canUnshareMounts: Bool = {
@@ -139,7 +172,20 @@ extension Processes {
     func `After its file system failed and was mounted again a store has what was acknowledged`(
       durability: Durability
     ) throws {
-      let disk = try LoopDisk(in: directory)
+      try failAndMountAgain(.ext4, durability)
+    }
+
+    @Test(
+      .enabled(if: canMountXFS, needsTools),
+      arguments: [Durability.durable, .durableStrict, .relaxed])
+    func `After xfs failed and was mounted again a store has what was acknowledged`(
+      durability: Durability
+    ) throws {
+      try failAndMountAgain(.xfs, durability)
+    }
+
+    private func failAndMountAgain(_ kind: ImageKind, _ durability: Durability) throws {
+      let disk = try LoopDisk(kind, in: directory)
       defer { disk.remove() }
       let path = disk.mount + "/store"
       for round in 0..<3 {
@@ -188,7 +234,50 @@ extension Processes {
 
     @Test(.enabled(if: canMountImages, needsImages))
     func `A cache whose file system was mounted again starts empty unless it was synced`() throws {
-      let disk = try LoopDisk(in: directory)
+      try mountCacheAgain(.ext4)
+    }
+
+    @Test(.enabled(if: canMountXFS, needsTools))
+    func `A cache whose xfs was mounted again starts empty unless it was synced`() throws {
+      try mountCacheAgain(.xfs)
+    }
+
+    @Test(.enabled(if: canMountBtrfs, needsTools))
+    func `A cache whose btrfs was mounted again starts empty unless it was synced`() throws {
+      try mountCacheAgain(.btrfs)
+    }
+
+    @Test(
+      .enabled(if: canMountBtrfs, needsTools),
+      arguments: [Durability.durable, .durableStrict, .relaxed])
+    func `A store whose btrfs was mounted again is restored and has what was acknowledged`(
+      durability: Durability
+    ) throws {
+      let disk = try LoopDisk(.btrfs, in: directory)
+      defer { disk.remove() }
+      let path = disk.mount + "/store"
+      for round in 0..<2 {
+        let writer = try peer(path, "\(durability)")
+        try write(round * 40..<round * 40 + 40, writer)
+        if durability == .relaxed { try writer.order("sync") }
+        try kill(writer)
+        // Only the same mount is a proof.
+        if round == 0 {
+          let events = Events()
+          #expect(try keys(path, durability, events) == Array(0..<40))
+          #expect(events.restored == (ProcessIdentity.kernelVersion >= (6, 8) ? 0 : 1))
+          continue
+        }
+        try disk.unmount()
+        try disk.mountAgain()
+        let events = Events()
+        #expect(try keys(path, durability, events) == Array(0..<80))
+        #expect(events.restored == 1 && events.all.count == 1, "\(events.all)")
+      }
+    }
+
+    private func mountCacheAgain(_ kind: ImageKind) throws {
+      let disk = try LoopDisk(kind, in: directory)
       defer { disk.remove() }
       let (busy, idle) = (disk.mount + "/busy", disk.mount + "/idle")
       let writer = try peer(busy, "")
