@@ -71,8 +71,8 @@ public protocol Archivable: Sendable {
 public typealias CodableArchivable = Codable & Archivable
 
 extension Archivable {
-  /// The module and the name of the type.
-  public static var archiveName: String { stableTypeName(Self.self) }
+  /// The module and the name of the type, which a private or local type cannot use.
+  public static var archiveName: String { DefaultTypeName.of(Self.self) }
   /// No indexes.
   public static var archiveIndexes: [Index<Archived<ArchivedModel>>] { [] }
   /// No computed properties.

@@ -98,17 +98,6 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     }
   }
 
-  /// The place of a private type in a build of a program.
-  package struct Place: Codable, Sendable, Hashable {
-    package var image: UInt64
-    package var offset: UInt64
-
-    package init(image: UInt64, offset: UInt64) {
-      self.image = image
-      self.offset = offset
-    }
-  }
-
   package var number: UInt32
   package var name: String
   package var version: UInt32
@@ -138,8 +127,6 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var movedTo: String?
   /// The layouts of the objects, if a program declared the fields of the type.
   package var layouts: ObjectLayouts?
-  /// The private types that declared this one under their default name, at most one of each build.
-  package var places: [Place]?
 
   package init(
     number: UInt32, name: String, version: UInt32, fingerprint: UInt64, indexes: [Index],

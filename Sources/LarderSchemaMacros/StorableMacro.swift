@@ -32,9 +32,12 @@ struct StorableMacro {
 
   /// Reads a declaration.
   ///
+  /// - Parameters:
+  ///   - scope: The declarations around it.
+  ///   - context: Receives the errors, unless another expansion reports them.
   /// - Returns: The declaration, or `nil` if it has errors.
   static func read(
-    _ declaration: some DeclGroupSyntax, _ attribute: AttributeSyntax,
+    _ declaration: some DeclGroupSyntax, _ attribute: AttributeSyntax, in scope: [Syntax],
     _ context: (any MacroExpansionContext)?
   ) -> Declaration? {
     let isClass = declaration.is(ClassDeclSyntax.self)
@@ -71,6 +74,16 @@ struct StorableMacro {
         "A stored type needs a property id: its objects are found by it. Declare one, for example "
           + "let id: UUID.")
     }
+    if !declaration.memberBlock.declares("storedName"),
+      declaration.modifiers.isPrivate || scope.contains(where: \.isPrivate)
+    {
+      isValid = false
+      context?.report(
+        "name", at: attribute,
+        "A private type needs a stored name, because another file may declare a private type of its name, "
+          + "and they would replace each other's objects. Declare it in the body: "
+          + "static let storedName = \"…\".")
+    }
     guard isValid else { return nil }
     return Declaration(
       properties: list.properties, access: declaration.modifiers.accessPrefix, isClass: isClass)
@@ -83,7 +96,9 @@ extension StorableMacro: MemberMacro {
     conformingTo protocols: [TypeSyntax], in context: some MacroExpansionContext
   ) throws -> [DeclSyntax] {
     // The extension reports the errors.
-    guard let type = read(declaration, node, nil), type.isClass else { return [] }
+    guard let type = read(declaration, node, in: context.lexicalContext, nil), type.isClass else {
+      return []
+    }
     return [GeneratedCode(type.properties, "nonisolated " + type.access).decodingInitializer]
   }
 }
@@ -94,7 +109,9 @@ extension StorableMacro: ExtensionMacro {
     providingExtensionsOf type: some TypeSyntaxProtocol, conformingTo protocols: [TypeSyntax],
     in context: some MacroExpansionContext
   ) throws -> [ExtensionDeclSyntax] {
-    guard let known = read(declaration, node, context) else { return [] }
+    guard let known = read(declaration, node, in: context.lexicalContext, context) else {
+      return []
+    }
     let code = GeneratedCode(known.properties, known.access)
     var members = [code.codingKeys]
     if !known.isClass { members.append(code.decodingInitializer) }
@@ -244,7 +261,34 @@ extension DeclModifierListSyntax {
   }
 }
 
+extension DeclModifierListSyntax {
+  /// Whether the declaration can be named in its file only.
+  fileprivate var isPrivate: Bool {
+    contains { modifier in
+      modifier.detail == nil
+        && [.keyword(.fileprivate), .keyword(.private)].contains(modifier.name.tokenKind)
+    }
+  }
+}
+
+extension Syntax {
+  /// Whether a declaration inside of this one can be named in its file only.
+  fileprivate var isPrivate: Bool {
+    if let group = asProtocol((any DeclGroupSyntax).self) { return group.modifiers.isPrivate }
+    return self.is(FunctionDeclSyntax.self) || self.is(ClosureExprSyntax.self)
+  }
+}
+
 extension MemberBlockSyntax {
+  /// Whether the type declares a static property with a name.
+  fileprivate func declares(_ name: String) -> Bool {
+    members.contains { member in
+      member.decl.as(VariableDeclSyntax.self)?.bindings.contains {
+        $0.pattern.trimmedDescription == name
+      } ?? false
+    }
+  }
+
   /// Whether the type declares a computed property with a name.
   fileprivate func declaresComputed(_ name: String) -> Bool {
     members.contains { member in

@@ -13,6 +13,7 @@ private class Account: CodableArchivable, @unchecked Sendable {
   var userName: String
   var balance = 0
   var primaryKey: String { userName }
+  class var archiveName: String { "Account" }
   static var archiveIndexes: [Index<Archived<Account>>] { [Index("balance", \.archive.balance)] }
   // A class that is not final may override its properties, so they count as computed.
   static var archiveComputedProperties: [ComputedProperty<Archived<Account>>] {
@@ -23,7 +24,9 @@ private class Account: CodableArchivable, @unchecked Sendable {
 }
 
 // As its class.
-private final class SavingsAccount: Account, @unchecked Sendable {}
+private final class SavingsAccount: Account, @unchecked Sendable {
+  override class var archiveName: String { "SavingsAccount" }
+}
 
 @Suite(.timeLimit(.minutes(60)))
 struct ClassTests {

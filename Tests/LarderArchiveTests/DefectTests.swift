@@ -23,12 +23,14 @@ private struct Scrap: CodableArchivable, Equatable {
 private struct Car: Storable, Equatable {
   let id: String
   var model: String
+  static let storedName = "Car"
 }
 
 private enum V1 {
   struct Car: Storable, Equatable {
     let id: String
     var model: String
+    static let storedName = "V1.Car"
   }
 }
 
@@ -37,6 +39,7 @@ private enum V2 {
     let id: String
     var model: String
     var year: Int
+    static let storedName = "V2.Car"
   }
 }
 
@@ -44,6 +47,7 @@ private enum V2 {
 private struct Visit: Storable, Equatable {
   let id: Int
   var date: Date
+  static let storedName = "Visit"
 
   init(id: Int, date: Date) {
     self.id = id

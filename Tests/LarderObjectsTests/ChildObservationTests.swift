@@ -11,6 +11,7 @@ import Testing
 
 /// Counts how often it is decoded.
 private struct Counted: Storable {
+  static let storedName = "Counted"
   static let decodings = Atomic<Int>(0)
   let id: Int
   @HasMany var parts: [CountedPart]
@@ -33,6 +34,7 @@ private struct Counted: Storable {
 private struct CountedPart: Storable, Equatable {
   let id: String
   var weight: Int
+  static let storedName = "CountedPart"
 }
 
 /// Objects that show others: their observers see these changes.

@@ -9,6 +9,7 @@ import Testing
 
 /// A type whose decoding fails for a certain title.
 private struct Photo: Storable, Equatable {
+  static let storedName = "Photo"
   struct Broken: Error {}
 
   let id: Int
@@ -31,6 +32,7 @@ private struct Album: Storable, Equatable {
   var name: String
   @HasMany var photos: [Photo] = []
   @HasOne var cover: Photo? = nil
+  static let storedName = "Album"
 }
 
 @Suite(.timeLimit(.minutes(60))) struct FailedLoadTests {

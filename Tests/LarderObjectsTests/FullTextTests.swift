@@ -33,6 +33,7 @@ private struct Note: Storable {
   let id: Int
   var lines: [String]
   var isOpen = true
+  static let storedName = "Note"
   static let indexes = [
     Index<Note>("lines", fullText: \.lines),
     Index<Note>("open", fullText: \.lines, where: \Note.isOpen == true),
@@ -42,6 +43,7 @@ private struct Note: Storable {
 private struct Clip: Storable {
   let id: Int
   var text: String
+  static let storedName = "Clip"
   static let budget: ObjectBudget? = ObjectBudget(count: 50)
   static let indexes = [Index<Clip>("text", fullText: \.text)]
 }

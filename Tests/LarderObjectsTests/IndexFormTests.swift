@@ -12,6 +12,7 @@ private struct Track: Storable, Equatable {
   var artist: String?
   var year: Int?
   var rating: Double
+  static let storedName = "Track"
 
   static let indexes = [
     Index("newest", .ascending(\Track.artist), .descending(\Track.year)),
@@ -26,6 +27,7 @@ private struct Seat: Storable {
   let id: Int
   var row: Int?
   var number: Int?
+  static let storedName = "Seat"
   static let indexes = [
     Index("seat", .ascending(\Seat.row), .descending(\Seat.number), unique: true)
   ]
@@ -33,6 +35,7 @@ private struct Seat: Storable {
 
 private struct Bare: Storable {
   let id: Int
+  static let storedName = "Bare"
   static let indexes = [Index<Bare>("bare", unique: true)]
 }
 

@@ -11,6 +11,7 @@ private struct Number: Storable, Equatable {
   let id: Int
   var value: Int
   var text = ""
+  static let storedName = "Number"
   static let indexes = [
     Index<Number>("value", \.value), Index<Number>("words", fullText: \.text),
   ]
@@ -19,6 +20,7 @@ private struct Number: Storable, Equatable {
 private struct NeverStored: Storable {
   let id: Int
   var value = 0
+  static let storedName = "NeverStored"
 }
 
 /// Conditions with very many parts, or very many levels.

@@ -14,6 +14,7 @@ private struct Item: Storable, Equatable {
   var text: String?
   var tags: [String]
   var isOn: Bool
+  static let storedName = "Item"
 
   static let indexes = [
     Index<Item>("both", \.number, \.text, unique: true), Index("tag", each: \.tags),

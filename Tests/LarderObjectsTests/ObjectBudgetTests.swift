@@ -11,6 +11,7 @@ private struct Note: Storable, Equatable {
   let id: Int
   var tag: String
   var text = ""
+  static let storedName = "Note"
   static let budget: ObjectBudget? = ObjectBudget(count: 10)
   static let indexes = [Index<Note>("tag", \.tag)]
 }
@@ -18,12 +19,14 @@ private struct Note: Storable, Equatable {
 private struct Page: Storable, Equatable {
   let id: String
   var text: String
+  static let storedName = "Page"
   static let indexes = [Index<Page>("text", \.text)]
 }
 
 private struct Book: Storable {
   let id: Int
   @HasMany var notes: [Note]
+  static let storedName = "Book"
   static let relationships = [Relationship<Book>(\.$notes, onTargetDelete: .deny)]
 }
 

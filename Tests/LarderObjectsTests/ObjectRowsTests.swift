@@ -10,6 +10,7 @@ import Testing
 private struct Line: Storable, Equatable {
   let id: Int
   var group: Int
+  static let storedName = "Line"
   static let indexes = [Index<Line>("group", \.group)]
 }
 

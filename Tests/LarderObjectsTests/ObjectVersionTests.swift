@@ -10,6 +10,7 @@ import Testing
 private struct Page: Storable, Equatable {
   let id: String
   var text: String
+  static let storedName = "Page"
 }
 
 @Suite(.timeLimit(.minutes(60))) struct ObjectVersionTests {

@@ -11,6 +11,7 @@ import Testing
 private struct Auto: Storable, Equatable {
   let id: String
   var year: Int
+  static let storedName = "Auto"
   static let indexes = [Index<Auto>("year", \.year)]
 }
 

@@ -33,6 +33,7 @@ private struct Partly: Storable, Equatable {
   var isSold: Bool
   var isHidden: Bool
   var tags: [Int] = []
+  static let storedName = "Partly"
   static let indexes = [
     Index<Partly>("shown", \.year, where: \.isSold == false && !(\.isHidden == true)),
     Index("closed", \.year, where: ObjectPredicate { $0.isSold }),
@@ -44,12 +45,14 @@ private struct Partly: Storable, Equatable {
 private struct Link: Storable, Equatable {
   let id: Int
   var url: String
+  static let storedName = "Link"
   static let indexes = [Index<Link>("url", \.url)]
 }
 
 private struct Seat: Storable, Equatable {
   let id: Int
   var number: Int
+  static let storedName = "Seat"
   static let indexes = [Index<Seat>("number", \.number, unique: true)]
 }
 
@@ -219,5 +222,6 @@ private struct Task: Storable, Equatable {
   let id: Int
   var level: Level
   var due: Level?
+  static let storedName = "Task"
   static let indexes = [Index<Task>("level", \.level), Index("due", \.due)]
 }

@@ -166,6 +166,7 @@ import Testing
       let id: String
       var text: String
       var year: Int
+      static let storedName = "Name"
       static let indexes = [Index<Name>("text and year", \.text, \.year)]
     }
     try ground.store.save([
@@ -182,6 +183,7 @@ import Testing
       let id: String
       var one: String
       var two: String
+      static let storedName = "Long"
       static let indexes = [Index<Long>("both", \.one, \.two), Index("one", \.one)]
     }
     let texts = (0..<3).map { String(repeating: "x", count: 300 + 100 * $0) }

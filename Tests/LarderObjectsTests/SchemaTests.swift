@@ -69,6 +69,7 @@ private struct FirstName: Storable, Equatable {
 private struct Sparse: Storable, Equatable {
   let id: Int
   var value: Int?
+  static let storedName = "Sparse"
 
   enum CodingKeys: CodingKey { case id, value }
 

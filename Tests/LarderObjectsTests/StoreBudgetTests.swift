@@ -11,6 +11,7 @@ import Testing
 private struct Leaf: Storable, Equatable {
   let id: Int
   var text: String
+  static let storedName = "Leaf"
 }
 
 /// Objects and the budget of their store.

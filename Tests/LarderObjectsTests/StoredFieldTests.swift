@@ -14,6 +14,7 @@ private let decodes = Atomic<Int>(0)
 
 /// Fields of many kinds under other names than their properties, which the type declares.
 private struct Sample: DeclaresSchema, Equatable {
+  static let storedName = "Sample"
   struct Place: Codable, Sendable, Equatable {
     var city: String
     var zip: Int
@@ -70,6 +71,7 @@ private struct Odd: Storable, Equatable {
   var level: Int
   var size: Int
   var century: Int { year / 100 }
+  static let storedName = "Odd"
 
   init(_ number: Int) {
     id = number

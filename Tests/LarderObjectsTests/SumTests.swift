@@ -14,6 +14,7 @@ private struct Account: Storable {
   var bytes: UInt64 = 0
   var huge: Int128 = 0
   var ratio: Double = 0
+  static let storedName = "Account"
 }
 
 @Suite(.timeLimit(.minutes(60)))

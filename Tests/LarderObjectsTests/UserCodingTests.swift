@@ -15,6 +15,7 @@ private struct Invoice: Storable, Equatable {
   var amount: Decimal
   var currency: String
   var discount: Decimal?
+  static let storedName = "Invoice"
 }
 
 /// A type whose `init(from:)` traps on anything but what it has written itself.
@@ -24,6 +25,7 @@ private struct Strict: Storable, Equatable {
   var percent: Int
   var doubled: Int
   var half: Int
+  static let storedName = "Strict"
 
   init(_ number: Int) {
     id = number
@@ -62,6 +64,7 @@ private struct Priced: Storable, Equatable {
   var code: String
   var model: String
   var title: String
+  static let storedName = "Priced"
 
   enum CodingKeys: CodingKey { case id, code, model, title }
 
@@ -95,6 +98,7 @@ private struct Counted: Storable, Equatable {
   var year: Int
   var note: String?
   @HasOne var owner: Person? = nil
+  static let storedName = "Counted"
   static let indexes = [Index<Counted>("year", \.year)]
 
   init(id: Int, year: Int) { (self.id, self.year) = (id, year) }

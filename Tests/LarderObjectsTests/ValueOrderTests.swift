@@ -14,6 +14,7 @@ private struct Reading: Storable, Equatable {
   var value: Double
   var perhaps: Double?
   var time: Date
+  static let storedName = "Reading"
   static let indexes = [Index<Reading>("value", \.value), Index("time", \.time)]
 }
 
@@ -23,11 +24,13 @@ private struct PlainReading: Storable, Equatable {
   var value: Double
   var perhaps: Double?
   var time: Date
+  static let storedName = "PlainReading"
 }
 
 private struct Text: Storable, Equatable {
   let id: Int
   var text: String
+  static let storedName = "Text"
   static let indexes = [Index<Text>("text", \.text)]
 }
 

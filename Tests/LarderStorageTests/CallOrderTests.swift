@@ -50,6 +50,7 @@ private struct Uneven: StorageProtocol {
 private struct Car: Storable {
   var id: String
   var data: Data
+  static let storedName = "Car"
 }
 
 @Suite(.timeLimit(.minutes(60)))

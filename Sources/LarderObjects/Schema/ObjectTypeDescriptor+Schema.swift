@@ -34,6 +34,7 @@ extension ObjectTypeDescriptor {
   /// Returns the record of a type for reading, or `nil` if there is none: nothing of the type is stored,
   /// or this program itself declares the migration that moved its objects to another type.
   func readable(_ record: ObjectTypeRecord?) throws -> ObjectTypeRecord? {
+    try requireOwnName()
     guard let record else { return nil }
     if record.movedTo != nil, store?.migratesAway(name) == true { return nil }
     try requireReadable(record)
@@ -41,13 +42,12 @@ extension ObjectTypeDescriptor {
   }
 
   func requireReadable(_ record: ObjectTypeRecord) throws {
-    try requireSoleDeclaration(record)
     if let from = record.minimumReaderVersion, from <= version, record.movedTo == nil { return }
     try requireWritable(record)
   }
 
   func requireWritable(_ record: ObjectTypeRecord) throws {
-    try requireSoleDeclaration(record)
+    try requireOwnName()
     if record.version > version {
       throw ObjectError(
         .newerSchema, type: name,

@@ -49,8 +49,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let fields: [AnyPath: DeclaredField]
   /// Whether code may run when a property is set.
   let hasObservers: Bool
-  /// The difference of a private type from others of its name; see `PrivateTypes.swift`.
-  let place: ImagePlace?
+  /// Whether the name is the default one of a private or local type; see `PrivateTypes.swift`.
+  let isPrivatelyNamed: Bool
   /// The layout of the declared fields; see ``DeclaresSchema``.
   let layout: ObjectLayout?
   /// The states of objects that callers got; see `ReadStates.swift`.
@@ -88,11 +88,10 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       refers = Atomic(false)
       (name, sharesInstances, hasObservers) = ("", false, true)
       (declared, fields, layout, scannable) = ([], [:], nil, ScannableIndexes([]))
-      place = nil
+      isPrivatelyNamed = false
       return
     }
-    name = Object.storedName
-    place = Self.place(storedAs: name)
+    (name, isPrivatelyNamed) = DefaultTypeName.resolve { Object.storedName }
     sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
     refers = Atomic(!Object.relationships.isEmpty)
     declared = Object.allIndexes
@@ -187,6 +186,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   ///
   /// - Throws: ``ObjectError/Code/invalidSchema`` if it is inconsistent.
   func validate() throws {
+    try requireOwnName()
     for index in declared
     where index.name == ReferenceIndex.name || index.name == UnindexedNotes.name {
       throw ObjectError(
@@ -305,8 +305,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       }
       try transaction.putObjectType(record)
     }
-    let hasNewDefaults = noteDefaults(in: &record)
-    if notePlace(in: &record) || hasNewDefaults { try transaction.putObjectType(record) }
+    if noteDefaults(in: &record) { try transaction.putObjectType(record) }
     buildIfNeeded(record)
     return record
   }
@@ -354,7 +353,6 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       indexes: [], migrations: [])
     record.born = record.version
     record.minimumReaderVersion = Self.minimumReaderVersion
-    _ = notePlace(in: &record)
     for index in declared {
       record.indexes.append(try stored(index, builtTo: nil, &transaction))
     }

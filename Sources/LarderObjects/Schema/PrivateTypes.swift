@@ -3,58 +3,55 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
-internal import LarderObjectEngine
-internal import LarderSystem
+internal import Synchronization
 
-// PRIVATE TYPES OF ONE NAME
+// PRIVATE TYPES
 //
-// Two private or local types of one module may have one name, and the runtime does not know the file that
-// distinguishes them. Their default stored name is the same in every process, and so it is the same for
-// both. But each has its own place in the program's file. A type's record in the catalog contains the
-// places of the private types that declared it, for the builds of the programs that did: a type of a
-// known build at another place is another type, and gets an error that asks for `storedName`.
+// Two private or local types of one module may have one name, and no process knows the file that
+// distinguishes them. With a name made from it, each would replace the other's objects, also if the two are
+// in two programs or in two builds of one. So the default name of such a type is refused where the type is
+// used, whether or not another one is known. A name that is declared is accepted, also with the text of the
+// default one, under which an earlier version of the program may have stored objects.
+
+/// The names under which types are stored that declare none.
+///
+/// The names of private and local types are recognised when they are made, because a declared name may have
+/// the same text.
+package enum DefaultTypeName {
+  private final class Probe: Sendable {
+    let isAmbiguous = Atomic<Bool>(false)
+  }
+
+  @TaskLocal private static var probe: Probe?
+
+  /// Returns the default name of a type.
+  package static func of(_ type: Any.Type) -> String {
+    if let probe, privateContext(of: type) != nil {
+      probe.isAmbiguous.store(true, ordering: .relaxed)
+    }
+    return stableTypeName(type)
+  }
+
+  /// Returns the name of a type, and whether it is made from the default name of a private or local one.
+  ///
+  /// - Parameter name: The property with the name.
+  static func resolve(_ name: () -> String) -> (name: String, isAmbiguous: Bool) {
+    let probe = Probe()
+    let name = $probe.withValue(probe) { name() }
+    return (name, probe.isAmbiguous.load(ordering: .relaxed))
+  }
+}
 
 extension ObjectTypeDescriptor {
-  /// The maximum number of builds in a record. None is forgotten: programs of more builds would replace each
-  /// other's places with each save. The types of further builds are not compared.
-  private static var mostPlaces: Int { 64 }
-
-  /// Returns the place of a private or local type that is stored under its default name, or `nil` for all
-  /// others.
-  static func place(storedAs name: String) -> ImagePlace? {
-    guard let address = privateContext(of: Object.self) else { return nil }
-    let full = stableTypeName(Object.self)
-    // The name of a wrapper is that of its content.
-    guard full == name || full.hasSuffix("<\(name.split(separator: " ").last ?? "")>") else {
-      return nil
-    }
-    return ImagePlace(ofAddress: address)
-  }
-
-  /// Verifies that no other private type of the program has declared the stored type.
+  /// Verifies that the type's name identifies it in all programs.
   ///
-  /// - Throws: ``ObjectError/Code/invalidSchema`` if one has.
-  func requireSoleDeclaration(_ record: ObjectTypeRecord) throws {
-    guard let place,
-      let known = record.places?.last(where: { $0.image == place.image }),
-      known.offset != place.offset
-    else { return }
+  /// - Throws: ``ObjectError/Code/invalidSchema`` if it is the default name of a private or local type.
+  func requireOwnName() throws {
+    guard isPrivatelyNamed else { return }
     throw ObjectError(
       .invalidSchema, type: name,
-      "This program contains two private or local types that are stored as \"\(name)\", and would "
-        + "replace each other's objects. Declare static let storedName in one of them.")
-  }
-
-  /// Adds the place of the type to its record.
-  ///
-  /// - Returns: Whether the record did not contain it.
-  func notePlace(in record: inout ObjectTypeRecord) -> Bool {
-    guard let place else { return false }
-    let own = ObjectTypeRecord.Place(image: place.image, offset: place.offset)
-    var places = record.places ?? []
-    if places.contains(own) || places.count >= Self.mostPlaces { return false }
-    places.append(own)
-    record.places = places
-    return true
+      "The type is private or local and declares no name, so another type of this name would have the same "
+        + "objects. Add static let storedName = \"\(name)\" to its declaration (for an Archivable: "
+        + "archiveName), with a name that no other type has.")
   }
 }

@@ -30,9 +30,10 @@ where ID: CacheKey, LinkedObject == Self {
   /// The name under which the type is stored.
   ///
   /// The default consists of module and type, so that types with the same name in different modules
-  /// are separate. Declare it to be able to rename or move the type, and for a private or local type if
-  /// its module contains another one with its name: both have one default name, and the second that is
-  /// used gets ``ObjectError/Code/invalidSchema``.
+  /// are separate. Declare it to be able to rename or move the type. A private or local type must declare
+  /// it: another file, or another build of the program, may have one of the same name, and they would
+  /// replace each other's objects. Without it every operation throws
+  /// ``ObjectError/Code/invalidSchema``.
   static var storedName: String { get }
 
   /// The version of the stored form, at least 1. Raise it together with a migration when the
@@ -68,8 +69,8 @@ where ID: CacheKey, LinkedObject == Self {
 }
 
 extension Storable {
-  /// The module and the name of the type.
-  public static var storedName: String { stableTypeName(Self.self) }
+  /// The module and the name of the type, which a private or local type cannot use.
+  public static var storedName: String { DefaultTypeName.of(Self.self) }
   /// Version 1.
   public static var schemaVersion: Int { 1 }
   /// The current schema version.
