@@ -43,6 +43,28 @@ private struct MakerWithCity: Storable {
       }
     ),
     ("by a query", { try $0.objects(Maker.self).where(\.name == "old").fetch().first }),
+    (
+      "by a query after a count",
+      { store in
+        let makers = store.objects(Maker.self).where(\.name == "old").limit(1)
+        #expect(try makers.filter { $0.name == "old" }.count() == 1)
+        #expect(try makers.exists())
+        return try makers.fetch().first
+      }
+    ),
+    (
+      "in bounded memory",
+      { try $0.objects(Maker.self).where(\.name == "old").page(size: 1).objects.first }
+    ),
+    (
+      "by an inclusion of a transaction",
+      { store in
+        try store.write { transaction in
+          let vehicles = store.objects(Vehicle.self).including(\.$maker)
+          return try transaction.fetch(vehicles).first?.maker
+        }
+      }
+    ),
     ("by all", { try $0.objects(Maker.self).fetch().first }),
     ("by a snapshot", { store in try store.read { try $0.object(Maker.self, id: "m") } }),
     ("by a transaction", { store in try store.write { try $0.object(Maker.self, id: "m") } }),
@@ -214,5 +236,116 @@ private struct MakerWithCity: Storable {
     try other.save(Maker(id: "m", name: "theirs"))
     try store.save(car)
     #expect(try store.object(Maker.self, id: "m")?.name == "forced")
+  }
+
+  @Test(arguments: readings.indices)
+  func `A child that was read by itself, and changed here and elsewhere, is a conflict`(
+    _ number: Int
+  ) throws {
+    let (name, read) = Self.readings[number]
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Vehicle(id: "first", year: 1, maker: Maker(id: "m", name: "old")))
+    let before = try #require(try store.versionedObject(Vehicle.self, id: "first"))
+    var maker = try #require(try read(store), "\(name)")
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.save(Maker(id: "m", name: "new"))
+    let after = try #require(try store.versionedObject(Vehicle.self, id: "first"))
+    #expect(before.version == after.version)
+    maker.name = "mine"
+    func expectConflict(_ id: String, _ version: ObjectVersion?) {
+      let conflict = #expect(throws: ObjectConflict<Maker>.self, "\(name)") {
+        try store.save(Vehicle(id: id, year: 2, maker: maker), ifUnchangedSince: version)
+      }
+      #expect(conflict?.attempted.name == "mine" && conflict?.stored?.object.name == "new")
+    }
+    if number % 2 == 0 {
+      // The parent was read before the change, and another thread has read the newest state.
+      #expect(try store.object(Maker.self, id: "m")?.name == "new")
+      expectConflict("first", before.version)
+    } else if number % 4 == 1 {
+      // The parent was read after the change.
+      expectConflict("first", after.version)
+    } else {
+      // The parent is new.
+      expectConflict("second", nil)
+    }
+    #expect(try other.object(Maker.self, id: "m")?.name == "new")
+    #expect(try other.objects(Vehicle.self).fetch().map(\.year) == [1])
+    // What was read last is changed and stored, and so is what a plain save overwrites.
+    let now = try #require(try store.versionedObject(Vehicle.self, id: "first"))
+    maker = try #require(try store.object(Maker.self, id: "m"))
+    maker.name = "next"
+    try store.save(Vehicle(id: "first", year: 3, maker: maker), ifUnchangedSince: now.version)
+    #expect(try other.object(Maker.self, id: "m")?.name == "next")
+    try other.save(Maker(id: "m", name: "theirs"))
+    maker.name = "forced"
+    try store.save(Vehicle(id: "first", year: 4, maker: maker))
+    #expect(try other.object(Maker.self, id: "m")?.name == "forced")
+  }
+
+  @Test func `Children that no other has changed are in no conflict of a versioned save`() throws {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "old")))
+    var maker = try #require(try store.object(Maker.self, id: "m"))
+    maker.name = "saved"
+    try store.save(maker)
+    var version = try #require(try store.versionedObject(Vehicle.self, id: "a")).version
+    func save(_ name: String, id: String = "m") throws {
+      let car = Vehicle(id: "a", year: 1, maker: Maker(id: id, name: name))
+      version = try store.save(car, ifUnchangedSince: version)
+      #expect(try other.object(Maker.self, id: id)?.name == name)
+    }
+    // Changed by this program, in several ways.
+    try save("again")
+    try save("and again")
+    version = try store.write { transaction in
+      try transaction.save(Maker(id: "m", name: "inside"))
+      let read = try #require(try transaction.versionedObject(Vehicle.self, id: "a"))
+      let car = Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "twice"))
+      return try transaction.save(car, ifUnchangedSince: read.version)
+    }
+    try save("last")
+    // Not read by this program.
+    try other.save(Maker(id: "n", name: "theirs"))
+    try save("mine", id: "n")
+    // Deleted by this program, and by another.
+    _ = try store.object(Maker.self, id: "n")
+    try store.delete(Maker.self, id: "n")
+    try save("new", id: "n")
+    _ = try store.object(Maker.self, id: "n")
+    try other.delete(Maker.self, id: "n")
+    let conflict = #expect(throws: ObjectConflict<Maker>.self) { try save("lost", id: "n") }
+    #expect(conflict != nil && conflict?.stored == nil)
+    try save("lost", id: "n")
+    // Kept on request.
+    try other.save(Maker(id: "n", name: "kept"))
+    try store.save(
+      Vehicle(id: "a", year: 1, maker: Maker(id: "n", name: "other")), ifUnchangedSince: version,
+      children: .insertIfAbsent)
+    #expect(try other.object(Maker.self, id: "n")?.name == "kept")
+  }
+
+  @Test func `A query that returns no objects reads none, so their states are stored as new`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    let makers = store.objects(Maker.self)
+    let queries: [() throws -> Int] = [
+      { try makers.filter { $0.name == "old" }.count() },
+      { try makers.filter { $0.name == "old" }.exists() ? 1 : 0 },
+      { try makers.filter { $0.name == "old" }.delete() },
+    ]
+    for query in queries {
+      try other.save(Maker(id: "m", name: "old"))
+      #expect(try query() == 1)
+      try other.save(Maker(id: "m", name: "new"))
+      try store.save(Vehicle(id: "v", year: 1, maker: Maker(id: "m", name: "old")))
+      #expect(try other.object(Maker.self, id: "m")?.name == "old")
+    }
   }
 }

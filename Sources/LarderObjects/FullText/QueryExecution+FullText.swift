@@ -45,18 +45,30 @@ extension QueryExecution {
     for phrase in expression.phrases where ranking.phrases[phrase] == nil {
       var found: Set<UInt64> = []
       for hit in ranking.hits(.all(phrase.map { .word($0) })) {
-        let contains = try ObjectReading.withObject(
-          type: record.number, sequence: hit.sequence, in: snapshot
-        ) { head, id, bytes in
-          guard let decoded = try decoded(head, id, bytes) else { return false }
-          let object = ObjectTypeDescriptor<Object>.object(of: decoded)
-          return TextExpression.contains(phrase, in: index.words(of: object))
-        }
-        if contains == true { found.insert(hit.sequence) }
+        if try contains(phrase, index, hit.sequence, snapshot) { found.insert(hit.sequence) }
       }
       ranking.phrases[phrase] = found
     }
     return ranking
+  }
+
+  /// Returns whether an object contains a phrase. The query passes over one that is damaged, or that it
+  /// cannot decode and need not.
+  private func contains(
+    _ phrase: [TextTerm], _ index: Index<Object>, _ sequence: UInt64, _ snapshot: borrowing Snapshot
+  ) throws -> Bool {
+    do {
+      return try ObjectReading.withObject(
+        type: record.number, sequence: sequence, in: snapshot
+      ) { head, id, bytes in
+        guard let decoded = try decoded(head, id, bytes) else { return false }
+        let object = ObjectTypeDescriptor<Object>.object(of: decoded)
+        return TextExpression.contains(phrase, in: index.words(of: object))
+      } ?? false
+    } catch let damage as DamagedObject {
+      pass(over: kind.damaged(damage), sequence)
+      return false
+    }
   }
 
   /// Returns the ranking without the index.
@@ -66,7 +78,7 @@ extension QueryExecution {
     var ranking = TextRanking(totals: TextTotals())
     let (terms, phrases) = (Set(expression.allTerms), Set(expression.phrases))
     try ObjectReading.scan(type: record.number, in: snapshot) { damage in
-      kind.core.report(kind.damaged(damage))
+      pass(over: kind.damaged(damage), damage.sequence)
       return true
     } _: { head, id, bytes in
       guard let decoded = try decoded(head, id, bytes) else { return true }

@@ -74,6 +74,8 @@ struct FoundObject: Sendable {
   var related = 0
   /// The hash of the stored object; only with a source.
   var content: UInt64 = 0
+  /// The state of the object, if the query returns objects and the state is to be noted.
+  var state: ReadState?
 
   /// Returns the object.
   func object<Object: Storable>(as type: Object.Type = Object.self) -> Object {

@@ -92,7 +92,9 @@ extension Query {
     _ batch: [Object], of run: QueryExecution<Object>, _ snapshot: borrowing Snapshot,
     into channel: RowChannel<Object>
   ) throws -> Bool {
-    for inclusion in inclusions { _ = try inclusion.load(batch, snapshot) }
+    for inclusion in inclusions {
+      _ = try inclusion.load(batch, snapshot, run.pass(overRelated:))
+    }
     if run.record.isBounded == true {
       run.kind.noteUse(of: batch, run.record.number, snapshot.view)
     }

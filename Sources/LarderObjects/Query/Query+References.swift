@@ -7,12 +7,17 @@ internal import LarderObjectEngine
 
 /// A reference whose objects a query loads together with its own.
 struct Inclusion<Object: Storable>: Sendable {
-  /// Loads the children. With a source, returns a hash of the children's states for each object.
-  let load: @Sendable ([Object], borrowing Snapshot) throws -> [Int]
+  /// Loads the children. With a source, returns a hash of the children's states for each object. The last
+  /// argument gets the error of each child that cannot be read, and throws it or returns; the references
+  /// to the child then stay unloaded.
+  let load:
+    @Sendable (
+      [Object], borrowing Snapshot, (any Error) throws -> Void
+    ) throws -> [Int]
 
   init<Property: Reference>(_ path: Path<Object, Property>, in store: ObjectStore) {
     let property = PropertyPath(path)
-    load = { objects, snapshot in
+    load = { objects, snapshot, receive in
       let all = objects.map { property.value(of: $0).links.box }
       let boxes = all.filter { !$0.isLoaded }
       guard let context = all.lazy.compactMap(\.context).first else { return [] }
@@ -20,13 +25,20 @@ struct Inclusion<Object: Storable>: Sendable {
       let collection = store.collection(Property.Target.self)
       let find = try Self.finder(collection, context, snapshot)
       var known: [[UInt8]: TrackedSnapshot.Child<Property.Target>] = [:]
+      var failed: Set<String> = []
       for box in context.source == nil ? boxes : all {
-        for id in box.ids {
+        for id in box.ids where !failed.contains(id) {
           let key = Array(id.utf8)
-          if known[key] == nil { known[key] = try find(id, snapshot) }
+          if known[key] != nil { continue }
+          do {
+            known[key] = try find(id, snapshot)
+          } catch {
+            try receive(error)
+            failed.insert(id)
+          }
         }
       }
-      for box in boxes {
+      for box in boxes where failed.isEmpty || !box.ids.contains(where: failed.contains) {
         let children = box.ids.map { known[Array($0.utf8)]?.object }
         box.fill(
           children.compactMap { $0 }, zip(box.ids, children).compactMap { $1 == nil ? $0 : nil })
@@ -65,8 +77,13 @@ struct Inclusion<Object: Storable>: Sendable {
       }
       ?? kind.newDecoder()
     return { id, snapshot in
-      let item = try collection.stored(id, record.number, snapshot)
-      return .init(object: try item.map { try kind.decode($0.stored, decoder).object }, state: 0)
+      guard let item = try collection.stored(id, record.number, snapshot) else {
+        return .init(object: nil, state: 0)
+      }
+      let object = try kind.decode(item.stored, decoder).object
+      let identity = ObjectIdentity(type: kind.name, id: item.stored.id)
+      if context.overlay?.hasChanged(identity) != true { kind.noteRead(object, item.stored) }
+      return .init(object: object, state: 0)
     }
   }
 }

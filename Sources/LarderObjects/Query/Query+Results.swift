@@ -69,7 +69,9 @@ extension Query {
       let uses =
         run.record.isBounded == true
         ? run.kind.noteUse(of: objects, run.record.number, snapshot.view) : []
-      for inclusion in inclusions { _ = try inclusion.load(objects, snapshot) }
+      for inclusion in inclusions {
+        _ = try inclusion.load(objects, snapshot, run.pass(overRelated:))
+      }
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
       guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
@@ -124,6 +126,9 @@ extension Query {
   /// Returns the number of matching objects, decoded or not: that of the objects which `fetch()` returns
   /// if it throws no error.
   ///
+  /// An object whose bytes are damaged is in no other result, but a count that reads no objects counts it
+  /// until it is replaced, deleted or repaired.
+  ///
   /// - Returns: The count in one snapshot, within the query's limit and offset.
   /// - Throws: The errors of `fetch()`; ``ObjectError/Code/unreadable`` only for an object that must be
   ///   decoded to decide whether it matches.
@@ -161,7 +166,7 @@ extension Query {
   public func delete() throws -> Int {
     let query = self
     return try store.write { transaction in
-      try transaction.delete(Object.self, ids: transaction.fetch(query).map(\.id))
+      try transaction.delete(Object.self, ids: transaction.ids(of: query))
     }
   }
 
@@ -174,7 +179,7 @@ extension Query {
   public func delete() async throws -> Int {
     let query = self
     return try await store.write { transaction in
-      try transaction.delete(Object.self, ids: transaction.fetch(query).map(\.id))
+      try transaction.delete(Object.self, ids: transaction.ids(of: query))
     }
   }
 

@@ -12,34 +12,59 @@ internal import Synchronization
 // all results: such an object exists, so it counts; a result that needs it decoded is an error that names
 // it. A query that asks to pass over such objects does so in all its results, its count included.
 //
+// The same applies to related objects that a query includes, or that its conditions and sorts follow
+// references to.
+//
 // An object whose bytes are damaged is not an object any more: queries pass over it, and `onError` gets it.
+// Only a count that reads no objects, from the counters of the type or from an index, counts it until it is
+// replaced, deleted or repaired.
 
 /// The objects of a query that could be decoded, and the errors of the others.
 public struct ReadableObjects<Object: Storable>: Sendable {
   /// The objects, in the query's order.
   public let objects: [Object]
   /// One error for each object that cannot be decoded, in the order of their first saves: its
-  /// ``ObjectError/ids`` begin with the id of the object.
+  /// ``ObjectError/ids`` begin with the id of the object. Then one for each related object that the query
+  /// includes, filters by or sorts by and that cannot be decoded.
   public let unreadable: [ObjectError]
 }
 
 /// Receives the errors of objects that cannot be decoded.
 final class UnreadableObjects: Sendable {
-  private let errors = Mutex<[UInt64: ObjectError]>([:])
+  private struct State {
+    /// The errors of objects of the query's type, by sequence number.
+    var objects: [UInt64: ObjectError] = [:]
+    /// The errors of related objects, by type and ids.
+    var related: [String: ObjectError] = [:]
+  }
+
+  private let state = Mutex(State())
 
   /// Adds the error of an object. An execution that is repeated adds it again.
   func add(_ error: ObjectError, _ sequence: UInt64) {
-    errors.withLock { $0[sequence] = error }
+    state.withLock { $0.objects[sequence] = error }
+  }
+
+  /// Adds the error of an object of another type.
+  func add(related error: ObjectError) {
+    let key = error.type + "\n" + error.ids.joined(separator: "\n")
+    state.withLock { $0.related[key] = error }
   }
 
   var all: [ObjectError] {
-    errors.withLock { $0.sorted { $0.key < $1.key }.map(\.value) }
+    state.withLock { state in
+      state.objects.sorted { $0.key < $1.key }.map(\.value)
+        + state.related.sorted { $0.key < $1.key }.map(\.value)
+    }
   }
 }
 
 extension Query {
   /// Returns the query without the objects that this program cannot decode, in every result: `count()`
   /// decodes the objects. The store's `onError` gets the errors.
+  ///
+  /// A related object that cannot be decoded counts as missing: a condition about it does not hold, and an
+  /// inclusion leaves it to the first access.
   ///
   /// ```swift
   /// let known = store.objects(Car.self).skippingUnreadable()

@@ -18,6 +18,10 @@ struct QueryExecution<Object: Storable> {
   let decoder: ReferenceDecoder
   private let box: ObjectBox<Object>
   private let ownLayout: Int?
+  /// Whether a caller gets the objects, so that their states are noted; see `ReadStates.swift`.
+  private var returnsObjects = false
+  /// Whether evaluating the predicate may load objects of other types.
+  private let followsReferences: Bool
 
   /// The objects in memory, if the query shares decoded objects with the memory tier: for small
   /// results of an index scan without references. `nil` in a transaction, because its uncommitted
@@ -36,6 +40,7 @@ struct QueryExecution<Object: Storable> {
       query.predicate.node.hasRelated
       ? try query.resolved(
         RelatedSearch(query, kind, record, self.decoder.context, snapshot), snapshot) : query
+    followsReferences = self.query.predicate.node.hasRelated
     self.record = record
     ownLayout = kind.ownLayout(record)
     plan = QueryPlan(self.query, kind, record)
@@ -72,11 +77,20 @@ struct QueryExecution<Object: Storable> {
     }
   }
 
+  /// The execution of a query whose objects a caller gets.
+  private var returning: QueryExecution {
+    var run = self
+    run.returnsObjects = true
+    return run
+  }
+
   /// Returns the objects in order, without the skipped ones and within the limit.
+  ///
+  /// - Parameter returns: Whether a caller gets the objects.
   func objects(
-    _ snapshot: borrowing Snapshot
+    _ snapshot: borrowing Snapshot, returns: Bool = true
   ) throws -> [Object] {
-    try ordered { run in
+    try (returns ? returning : self).ordered { run in
       var objects: [Object] = []
       guard run.plan.isSorted, query.skipped == 0, query.maximum != 0 else {
         box.append(try run.foundOnce(snapshot).map { $0.decoded }, &objects)
@@ -87,8 +101,10 @@ struct QueryExecution<Object: Storable> {
       let size = 64
       var batch: [DecodedObject] = []
       batch.reserveCapacity(min(maximum, size))
+      var reads = ReadBatch(kind)
       var count = 0
       try run.visit(snapshot) { next in
+        reads.add(next)
         if batch.count == size {
           box.append(batch, &objects)
           batch.removeAll(keepingCapacity: true)
@@ -97,6 +113,7 @@ struct QueryExecution<Object: Storable> {
         count += 1
         return count < maximum
       }
+      reads.note()
       box.append(batch, &objects)
       return objects
     }
@@ -116,12 +133,15 @@ struct QueryExecution<Object: Storable> {
     }
     var (skipped, left) = (query.skipped, query.maximum ?? .max)
     if left == 0 { return }
-    try visit(snapshot) { next in
+    var reads = ReadBatch(kind)
+    defer { reads.note() }
+    try returning.visit(snapshot) { next in
       if skipped > 0 {
         skipped -= 1
         return true
       }
       left -= 1
+      reads.add(next)
       return try body(next.object()) && left > 0
     }
   }
@@ -130,7 +150,7 @@ struct QueryExecution<Object: Storable> {
   func found(
     _ snapshot: borrowing Snapshot
   ) throws -> [FoundObject] {
-    try ordered { try $0.foundOnce(snapshot) }
+    try returning.ordered { try $0.foundOnce(snapshot) }
   }
 
   private func foundOnce(
@@ -159,7 +179,11 @@ struct QueryExecution<Object: Storable> {
       }
       found = sorter.sorted()
     }
-    return query.skipped == 0 ? found : Array(found.dropFirst(query.skipped))
+    if query.skipped != 0 { found.removeFirst(min(query.skipped, found.count)) }
+    var reads = ReadBatch(kind)
+    for next in found { reads.add(next) }
+    reads.note()
+    return found
   }
 
   /// Returns the objects with their inclusions and a hash of the states of all children.
@@ -168,7 +192,8 @@ struct QueryExecution<Object: Storable> {
   ) throws -> [FoundObject] {
     var found = try found(snapshot)
     for inclusion in query.inclusions {
-      let states = try inclusion.load(found.map { $0.object() }, snapshot)
+      let states = try inclusion.load(
+        found.map { $0.object() }, snapshot, pass(overRelated:))
       for (position, state) in states.enumerated() {
         var hasher = Hasher()
         hasher.combine(found[position].related)
@@ -270,27 +295,37 @@ struct QueryExecution<Object: Storable> {
     let trail = decoder.context.source?.begin()
     defer { if let trail { _ = decoder.context.source?.end(trail) } }
     guard let decoded = try decoded(head, id, bytes) else { return nil }
-    if matches == nil, !query.predicate.holds(for: ObjectTypeDescriptor<Object>.object(of: decoded))
-    {
-      return nil
-    }
-    let isUncommitted =
-      decoder.context.overlay?.hasChanged(ObjectIdentity(type: kind.name, id: id.copied())) == true
-    if !isUncommitted {
-      kind.noteRead(
-        ObjectTypeDescriptor<Object>.object(of: decoded), id: id, bytes, ownLayout: ownLayout)
+    if matches == nil {
+      let holds = query.predicate.holds(for: ObjectTypeDescriptor<Object>.object(of: decoded))
+      if followsReferences {
+        try requireLoaded()
+      } else if decoder.context.source != nil {
+        // A closure sees a property without its objects; see `HasOne`.
+        _ = decoder.context.takeFailure()
+      }
+      if !holds { return nil }
     }
     var found = FoundObject(
       decoded: decoded, sequence: head.sequence, commitVersion: head.commitVersion)
+    if returnsObjects, !isUncommitted(id) {
+      found.state = kind.readState(id: id, bytes, ownLayout: ownLayout)
+    }
     if trail != nil, let map = record.map(of: bytes, head) {
       let object: Object = found.object()
       // Access the children that the query sorts by now, while their states are recorded for this
       // object.
       for sort in query.sorts { _ = sort.compare(object, object) }
+      if !query.sorts.isEmpty { try requireLoaded() }
       found.related = decoder.context.source?.end([]) ?? 0
       found.content = XXH64.hash(map)
     }
     return found
+  }
+
+  /// Returns whether the transaction that runs the query has written an object.
+  private func isUncommitted(_ id: RawSpan) -> Bool {
+    guard let overlay = decoder.context.overlay else { return false }
+    return overlay.hasChanged(ObjectIdentity(type: kind.name, id: id.copied()))
   }
 
   /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly
@@ -303,7 +338,7 @@ struct QueryExecution<Object: Storable> {
     if let memory, let text, let known = memory.object(text, id, head, cost: cost) { return known }
     do {
       let decoded = try kind.decode(bytes.copied(), head, id: id, record, decoder, box)
-      if let memory, let text, decoded.context == nil {
+      if returnsObjects, let memory, let text, decoded.context == nil {
         memory.insert(decoded, text, id, head, cost: cost)
       }
       return decoded
@@ -315,12 +350,31 @@ struct QueryExecution<Object: Storable> {
   }
 
   /// Tells of an object that the query passes over.
-  private func pass(over error: any Error, _ sequence: UInt64) {
+  func pass(over error: any Error, _ sequence: UInt64) {
     if let unreadable = query.unreadable, let error = error as? ObjectError {
       unreadable.add(error, sequence)
     } else {
       kind.core.report(error)
     }
+  }
+
+  /// Tells of a related object that the query passes over.
+  ///
+  /// - Throws: The error, unless the query passes over objects that cannot be decoded.
+  func pass(overRelated error: any Error) throws {
+    guard query.skipsUnreadable, let error = error as? ObjectError, error.code == .unreadable else {
+      throw error
+    }
+    if let unreadable = query.unreadable {
+      unreadable.add(related: error)
+    } else {
+      kind.core.report(error)
+    }
+  }
+
+  /// Verifies that the last condition or sort could load the objects that it followed references to.
+  private func requireLoaded() throws {
+    if let failure = decoder.context.takeFailure() { try pass(overRelated: failure) }
   }
 
   /// Returns whether an object comes first in the requested order. Ties are in the order of

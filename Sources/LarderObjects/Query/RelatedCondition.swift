@@ -101,7 +101,9 @@ struct RelatedCondition<Object: Storable>: Sendable {
     self.reference = reference
     self.excludes = excludes
     search = { search, snapshot in
-      guard let run = try search.execution(predicate(), snapshot) else { return nil }
+      let unreadable = search.tell == nil ? nil : UnreadableObjects()
+      defer { unreadable?.all.forEach { search.tell?($0) } }
+      guard let run = try search.execution(predicate(), snapshot, unreadable) else { return nil }
       var ids: Set<[UInt8]> = []
       try run?.visit(snapshot) { found in
         let object: Target = found.object()
@@ -175,6 +177,8 @@ struct RelatedSearch {
   let mostScanned: Int
   /// The number of related objects that are found at most.
   let mostFound: Int
+  /// Receives the errors of related objects, if the query passes over those that cannot be decoded.
+  let tell: (@Sendable (ObjectError) -> Void)?
 
   /// The number of ids that a query holds at most.
   private static var mostHeld: Int { 100_000 }
@@ -187,6 +191,14 @@ struct RelatedSearch {
   ) throws {
     store = query.store
     self.context = context
+    let (unreadable, core) = (query.unreadable, kind.core)
+    if query.skipsUnreadable {
+      tell = { error in
+        if let unreadable { unreadable.add(related: error) } else { core.report(error) }
+      }
+    } else {
+      tell = nil
+    }
     let count = Int(clamping: try ObjectReading.books(record.number, snapshot).count)
     if QueryPlan(query, kind, record).scan != nil {
       (mostScanned, mostFound) = (0, 1000)
@@ -201,10 +213,12 @@ struct RelatedSearch {
   /// Returns the execution of a query of the related type: `nil` if it would read too much, and an
   /// inner `nil` if nothing of the type is stored.
   func execution<Target: Storable>(
-    _ predicate: ObjectPredicate<Target>, _ snapshot: borrowing Snapshot
+    _ predicate: ObjectPredicate<Target>, _ snapshot: borrowing Snapshot,
+    _ unreadable: UnreadableObjects? = nil
   ) throws -> QueryExecution<Target>?? {
     let kind = store.kind(Target.self)
-    let query = store.objects(Target.self).where(predicate)
+    var query = store.objects(Target.self).where(predicate)
+    if let unreadable { query = query.skippingUnreadable(unreadable) }
     let record: ObjectTypeRecord?
     if let source = context.source {
       record = try source.record(of: kind, snapshot)

@@ -73,27 +73,11 @@ protocol PendingChild: Sendable {
 
   /// Saves the child if it was changed.
   ///
-  /// - Parameter isVersioned: Whether a change of another process since the child was loaded is an error.
+  /// - Parameter versioned: The versioned save, in which a change of the child elsewhere is an error.
   /// - Returns: The children of the child.
   func save(
-    in transaction: inout ObjectTransaction, _ policy: ChildPolicy, isVersioned: Bool
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy, _ versioned: VersionedSave?
   ) throws -> [any PendingChild]
-}
-
-/// The way in which a child is saved.
-struct ChildSaving<Object: Storable> {
-  /// The object that was loaded with its parent, changed or unchanged.
-  let baseline: Object?
-  let policy: ChildPolicy
-  let isVersioned: Bool
-
-  /// Whether a stored object of the id is kept: on request, or because the program has read the child
-  /// elsewhere and not changed it.
-  func keepsExisting(
-    _ write: ObjectWrite, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
-  ) -> Bool {
-    policy == .insertIfAbsent || (baseline == nil && kind.wasRead(write, record))
-  }
 }
 
 struct PendingObject<Object: Storable>: PendingChild {
@@ -106,10 +90,10 @@ struct PendingObject<Object: Storable>: PendingChild {
   }
 
   func save(
-    in transaction: inout ObjectTransaction, _ policy: ChildPolicy, isVersioned: Bool
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy, _ versioned: VersionedSave?
   ) throws -> [any PendingChild] {
     try transaction.store(
       object, transaction.store.kind(Object.self),
-      asChild: ChildSaving(baseline: baseline, policy: policy, isVersioned: isVersioned))
+      asChild: ChildSaving(baseline: baseline, policy: policy, versioned: versioned))
   }
 }

@@ -36,6 +36,7 @@ final class ReferenceLoader: Sendable {
   private weak let store: ObjectStore?
   /// The uncommitted writes of the transaction that decoded the references.
   let overlay: TransactionOverlay?
+  private let failure = Mutex<ObjectError?>(nil)
   private let used = Atomic<Bool>(false)
   private let loaded = Atomic<Bool>(false)
 
@@ -121,7 +122,20 @@ final class ReferenceLoader: Sendable {
         + "make the reference optional.", ids: ids)
   }
 
-  func report(_ error: any Error) { store?.storage.core.report(error) }
+  /// Reports an error of a property, which cannot throw it.
+  func report(_ error: any Error) {
+    if let error = error as? ObjectError { failure.withLock { $0 = $0 ?? error } }
+    store?.storage.core.report(error)
+  }
+
+  /// Returns the first error that was reported since the last call: a condition that a query evaluates saw
+  /// a property without its objects.
+  func takeFailure() -> ObjectError? {
+    failure.withLock { failure in
+      defer { failure = nil }
+      return failure
+    }
+  }
 }
 
 /// A decoder that carries a context.

@@ -4,6 +4,7 @@
 
 internal import LarderEngine
 internal import LarderObjectEngine
+internal import LarderSystem
 
 /// A type-erased descriptor of a stored type that this process uses.
 protocol AnyObjectTypeDescriptor: Sendable {
@@ -13,6 +14,12 @@ protocol AnyObjectTypeDescriptor: Sendable {
 
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord
 
+  /// Forgets that this process has read an object, because it deletes the object.
+  func forgetRead(_ id: [UInt8])
+
+  /// Forgets that this process has read objects, because it deletes all of them.
+  func forgetReads()
+
   /// Returns the write for an object whose bytes were changed.
   func rewrite(
     _ id: [UInt8], _ bytes: [UInt8], _ record: inout ObjectTypeRecord,
@@ -21,6 +28,10 @@ protocol AnyObjectTypeDescriptor: Sendable {
 }
 
 extension ObjectTypeDescriptor: AnyObjectTypeDescriptor {
+  func forgetRead(_ id: [UInt8]) { id.withRawSpan { reads.forget(ReadState.hash($0)) } }
+
+  func forgetReads() { reads.forgetAll() }
+
   func rewrite(
     _ id: [UInt8], _ bytes: [UInt8], _ record: inout ObjectTypeRecord,
     in transaction: inout StoreTransaction

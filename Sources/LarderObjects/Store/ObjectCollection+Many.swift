@@ -34,12 +34,16 @@ extension ObjectCollection {
         }
         return (found, snapshot.view)
       }
+    var reads: [ReadState] = []
+    var read: [Object] = []
+    defer { kind.noteReads(reads) { read[$0] } }
     for (position, item) in zip(open, found) {
       guard let item else { continue }
       let decoded = try kind.decode(
         item.stored, context.map { ReferenceDecoder($0) } ?? kind.newDecoder())
       objects[position] = decoded.object
-      kind.noteRead(decoded.object, item.stored)
+      reads.append(kind.readState(item.stored))
+      read.append(decoded.object)
       guard context == nil, kind.sharesInstances else { continue }
       kind.tier.insert(
         decoded, forKey: texts[position],

@@ -83,6 +83,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
     switch found {
     case .none:
       kind.tier.remove(text)
+      kind.forgetRead(id)
       return nil
     case .same(let object): return object
     case .stored(let bytes, let head, let record, let hash, let view):

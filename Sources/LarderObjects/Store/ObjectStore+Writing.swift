@@ -133,7 +133,7 @@ extension ObjectTransaction {
   /// Stores objects and deletes the others that a query returns.
   mutating func merge<Object: Storable>(_ objects: [Object], into query: Query<Object>) throws {
     let kept = Set(objects.map { ObjectTypeDescriptor<Object>.bytes(of: $0.id) })
-    let removed = try fetch(query).map(\.id).filter {
+    let removed = try ids(of: query).filter {
       !kept.contains(ObjectTypeDescriptor<Object>.bytes(of: $0))
     }
     // Deletes before it saves, so that the unique keys of deleted objects are free.

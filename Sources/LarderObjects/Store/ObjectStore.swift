@@ -30,6 +30,8 @@ public final class ObjectStore: Sendable {
   let catalog = CatalogCache<[ObjectTypeRecord]>()
   /// The types whose objects the migrations of this program move to another one.
   let movedTypes = Mutex<Set<String>>([])
+  /// The last commits of this store; see `ChildConflicts.swift`.
+  let ownCommits = OwnCommits()
   /// An encoder that is not in use, for the next transaction.
   let spareEncoder = Mutex<ReferenceEncoder?>(nil)
 
@@ -185,7 +187,8 @@ public final class ObjectStore: Sendable {
       try ObjectTransaction.run(body, in: &$0, of: store, erasures)
     }
     erasures?.report(to: store)
-    return result
+    ownCommits.note(result.commitVersion)
+    return result.value
   }
 
   /// Runs a transaction on the store's own thread, without blocking a thread of the cooperative
@@ -203,6 +206,7 @@ public final class ObjectStore: Sendable {
       try ObjectTransaction.run(body, in: &$0, of: store, erasures)
     }
     erasures?.report(to: store)
-    return result
+    ownCommits.note(result.commitVersion)
+    return result.value
   }
 }

@@ -16,11 +16,14 @@ extension ObjectTransaction {
     let plan = try DeletionPlan(entries, types, removing: references)
     noteDenied(plan.denied)
     for (owner, edits) in plan.nullified { try nullify(owner, edits) }
+    var kind: (any AnyObjectTypeDescriptor)?
     for reference in plan.removed {
       guard let record = try entries.objectType(named: reference.type) else { continue }
       noteWrite()
       try entries.delete(type: record.number, id: reference.id)
       overlay.delete(reference)
+      if kind?.name != reference.type { kind = store.kind(of: record) }
+      kind?.forgetRead(reference.id)
     }
     return plan.found
   }

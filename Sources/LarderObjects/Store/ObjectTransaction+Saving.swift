@@ -26,7 +26,7 @@ extension ObjectTransaction {
 
   mutating func saveChildren<Object: Storable>(
     _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy,
-    isVersioned: Bool = false
+    _ versioned: VersionedSave? = nil
   ) throws {
     guard policy != .ignore, !pending.isEmpty else { return }
     let type = Object.storedName
@@ -37,7 +37,7 @@ extension ObjectTransaction {
     while !generation.isEmpty {
       var next: [any PendingChild] = []
       for child in generation where visited.insert(child.reference).inserted {
-        next += try child.save(in: &self, policy, isVersioned: isVersioned)
+        next += try child.save(in: &self, policy, versioned)
       }
       generation = next
     }
@@ -54,7 +54,7 @@ extension ObjectTransaction {
     if baseline == nil, let fields = kind.fields(of: object) {
       let type = try prepare(kind)
       if let write = kind.write(object, fields, type) {
-        let keeps = saving?.keepsExisting(write, kind, type.record) ?? false
+        let keeps = try keepsExisting(object, kind, write, type.record, saving)
         try save(object, kind, write, type.record, keepsExisting: keeps)
         return []
       }
@@ -68,7 +68,7 @@ extension ObjectTransaction {
     if let baseline {
       let before = try kind.encode(baseline, ReferenceCollector())
       if before == bytes { return collector.children }
-      if saving?.isVersioned == true { try requireUnchanged(object, since: before, kind) }
+      if let saving { try requireUnchanged(object, since: before, kind, saving) }
     }
     let (record, write) = try erasing(kind) { transaction in
       var record = try transaction.declared(kind)
@@ -76,25 +76,9 @@ extension ObjectTransaction {
       try kind.requireSameSchema(object, bytes, record, &transaction.entries)
       return (record, write)
     }
-    let keeps = saving?.keepsExisting(write, kind, record) ?? false
+    let keeps = try keepsExisting(object, kind, write, record, saving)
     try save(object, kind, write, record, keepsExisting: keeps)
     return collector.children
-  }
-
-  /// Verifies before a child is stored that no process changed it since it was loaded.
-  ///
-  /// - Throws: ``ObjectConflict`` if one did.
-  private func requireUnchanged<Object: Storable>(
-    _ object: Object, since before: [UInt8], _ kind: ObjectTypeDescriptor<Object>
-  ) throws {
-    let now = try stored(Object.self, id: object.id)
-    // As this program encodes it: others may have stored more fields.
-    if let now, try kind.encode(decoded(now), ReferenceCollector()) == before { return }
-    throw ObjectConflict(
-      attempted: object,
-      stored: try now.map {
-        VersionedObject(object: try decoded($0), version: ObjectVersion($0))
-      })
   }
 
   /// Returns the record of a type for a save. A new unique index is complete first, because otherwise

@@ -57,10 +57,10 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  static func run<R>(
+  static func run<R: Sendable>(
     _ body: (inout ObjectTransaction) throws -> R, in entries: inout StoreTransaction,
     of store: ObjectStore, _ erasures: TransactionErasures?
-  ) throws -> R {
+  ) throws -> TransactionResult<R> {
     // A transaction may run again after a failure.
     erasures?.reset()
     var transaction = ObjectTransaction(entries: entries, store: store, erasures)
@@ -75,8 +75,9 @@ public struct ObjectTransaction: ~Copyable {
     }
     transaction.overlay.close()
     if let spare = transaction.spare { store.spareEncoder.withLock { $0 = spare } }
+    let version = transaction.hasWritten ? transaction.entries.commitVersion : nil
     entries = transaction.entries
-    return try result.get()
+    return TransactionResult(value: try result.get(), commitVersion: version)
   }
 
   /// Runs a writing operation. An error after a partial write fails the transaction.
@@ -100,6 +101,9 @@ public struct ObjectTransaction: ~Copyable {
 
   /// Counts a write of the transaction.
   mutating func noteWrite() { writes += 1 }
+
+  /// Whether the transaction has written anything.
+  var hasWritten: Bool { writes > 0 }
 
   /// Returns the loader for references that this transaction decodes.
   func context() -> ReferenceLoader { ReferenceLoader(store: store, overlay: overlay) }
@@ -173,19 +177,19 @@ public struct ObjectTransaction: ~Copyable {
   public mutating func save<Object: Storable>(
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
-    try save(object, children: children, isVersioned: false)
+    try save(object, children: children, nil)
   }
 
   /// Stores an object with its children.
   ///
-  /// - Parameter isVersioned: Whether a change of a child since it was loaded is an error.
+  /// - Parameter versioned: The versioned save, in which a change of a child elsewhere is an error.
   mutating func save<Object: Storable>(
-    _ object: Object, children: ChildPolicy, isVersioned: Bool
+    _ object: Object, children: ChildPolicy, _ versioned: VersionedSave?
   ) throws {
     try operation(on: Object.storedName) { transaction in
       let kind = transaction.store.kind(Object.self)
       try transaction.saveChildren(
-        transaction.store(object, kind), of: [object], children, isVersioned: isVersioned)
+        transaction.store(object, kind), of: [object], children, versioned)
     }
   }
 
@@ -282,6 +286,7 @@ public struct ObjectTransaction: ~Copyable {
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
     overlay.clear(record.name)
+    store.kind(of: record)?.forgetReads()
   }
 
   private func allIDs(of record: ObjectTypeRecord) throws -> [ObjectIdentity] {
@@ -304,6 +309,20 @@ public struct ObjectTransaction: ~Copyable {
   /// - Throws: The errors of `Query.fetch()`.
   /// - Complexity: See `Query.explain()`.
   public mutating func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
+    try fetch(query, returns: true)
+  }
+
+  /// Returns the ids of the objects that match a query.
+  mutating func ids<Object: Storable>(of query: Query<Object>) throws -> [Object.ID] {
+    try fetch(query, returns: false).map(\.id)
+  }
+
+  /// Returns the objects that match a query.
+  ///
+  /// - Parameter returns: Whether a caller gets the objects.
+  private mutating func fetch<Object: Storable>(
+    _ query: Query<Object>, returns: Bool
+  ) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try kind.readable(entries.objectType(named: kind.name)) else {
       return try query.checked([], kind)
@@ -313,9 +332,9 @@ public struct ObjectTransaction: ~Copyable {
     return try entries.withSnapshot { snapshot in
       let run = try QueryExecution(
         kind: kind, query: query, record: record, decoder, in: snapshot)
-      let objects = try run.objects(snapshot)
+      let objects = try run.objects(snapshot, returns: returns)
       for inclusion in query.inclusions {
-        _ = try inclusion.load(objects, snapshot)
+        _ = try inclusion.load(objects, snapshot, run.pass(overRelated:))
       }
       return objects
     }
