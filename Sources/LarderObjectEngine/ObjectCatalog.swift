@@ -53,6 +53,14 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     /// Whether two objects had one key of this unique index when its build ended. It contains all
     /// keys, so saves are compared with them.
     package var isViolated: Bool?
+    /// Whether a program that built this index could not decode all objects. It contains the keys of the
+    /// others; notes name the rest, for a program that can (`UnindexedNotes.swift`).
+    package var lacksObjects: Bool?
+    /// A hash of the declaration that created the index, or `nil` if no Swift type declared it.
+    package var declaration: UInt64?
+    /// The hashes of the declarations of the same version that this index has replaced. Their programs do not
+    /// replace it again.
+    package var replaced: [UInt64]?
 
     package init(
       number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,
@@ -69,11 +77,14 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
       self.keyRevision = keyRevision
     }
 
-    /// Whether every object has its keys in this index.
+    /// Whether every object has its keys in this index that the programs which built it could decode.
     package var hasAllKeys: Bool { builtTo == nil && isBehind != true }
 
-    /// Whether every object has its keys in this index, each of which is one object's if it is unique.
-    package var isComplete: Bool { hasAllKeys && isViolated != true }
+    /// Whether the index has all keys, each of which is one object's if it is unique.
+    package var isBuilt: Bool { hasAllKeys && isViolated != true }
+
+    /// Whether a query may use the index: it is built, and every object has its keys in it.
+    package var isComplete: Bool { isBuilt && lacksObjects != true }
 
     /// Whether keys of the current encoding compare with the stored ones.
     package var hasKeysOfToday: Bool { keyRevision == IndexKeyEncoder.revision }

@@ -16,10 +16,20 @@ internal import LarderSystem
 // The first note marks the index in the catalog (`isBehind`), in the transaction of the save. No
 // query uses the index until a program that declares it has given all noted objects their keys
 // (`IndexBuild.swift` of LarderObjects); the last step removes the mark.
+//
+// A program that builds an index may be unable to decode some objects, which a newer one has stored. It
+// notes them as well, with another note: the name of the index and a zero byte. This note does not make the
+// program try again; it marks the index with `lacksObjects`. No query uses the index until a program that
+// can decode the objects has given them their keys, because the index would hide them.
 
 /// The index that contains the notes of a type.
 package enum UnindexedNotes {
   package static let name = "larder.unindexed"
+
+  /// Returns the note of an object that could not be decoded, for an index of a name.
+  package static func undecoded(for index: String, in notes: UInt32) -> ObjectIndexKey {
+    ObjectIndexKey(index: notes, bytes: Array(index.utf8) + [0])
+  }
 
   /// Returns the note for an index of a name, in the index of notes with an identifier.
   package static func note(for index: String, in notes: UInt32) -> ObjectIndexKey {
@@ -36,12 +46,25 @@ extension ObjectTypeRecord {
     guard let number = notes?.number else { return [] }
     return indexes.map { UnindexedNotes.note(for: $0.name, in: number) }
   }
+
+  /// Returns the notes of objects that could not be decoded, for indexes of this record.
+  package func undecodedNotes(for indexes: [Index]) -> [ObjectIndexKey] {
+    guard let number = notes?.number else { return [] }
+    return indexes.map { UnindexedNotes.undecoded(for: $0.name, in: number) }
+  }
+
+  /// Returns all notes for indexes of this record.
+  package func allNotes(for indexes: [Index]) -> [ObjectIndexKey] {
+    notes(for: indexes) + undecodedNotes(for: indexes)
+  }
 }
 
 extension ObjectReading {
   /// Returns the sequences of the first objects with one of some notes, in order.
+  ///
+  /// - Parameter start: The lowest sequence.
   package static func noted(
-    _ notes: [ObjectIndexKey], limit: Int, in snapshot: borrowing Snapshot
+    _ notes: [ObjectIndexKey], from start: UInt64 = 0, limit: Int, in snapshot: borrowing Snapshot
   ) throws -> [UInt64] {
     var sequences: Set<UInt64> = []
     for note in notes {
@@ -49,7 +72,7 @@ extension ObjectReading {
       try scanIndex(
         note.index, from: note.bytes, below: note.bytes + [0], in: snapshot
       ) { found, sequence in
-        guard found.equals(note.bytes) else { return true }
+        guard found.equals(note.bytes), sequence >= start else { return true }
         sequences.insert(sequence)
         count += 1
         return count < limit
@@ -100,12 +123,18 @@ extension StoreTransaction {
     for numbers: Set<UInt32>, of record: inout ObjectTypeRecord
   ) throws {
     for position in record.indexes.indices
-    where numbers.contains(record.indexes[position].number)
-      && record.indexes[position].isBehind == true
-    {
-      let notes = record.notes(for: [record.indexes[position]])
-      let isNoted = try withSnapshot { try !ObjectReading.noted(notes, limit: 1, in: $0).isEmpty }
-      if !isNoted { record.indexes[position].isBehind = nil }
+    where numbers.contains(record.indexes[position].number) {
+      let index = record.indexes[position]
+      if index.isBehind == true, try !isNoted(record.notes(for: [index])) {
+        record.indexes[position].isBehind = nil
+      }
+      if index.lacksObjects == true, try !isNoted(record.undecodedNotes(for: [index])) {
+        record.indexes[position].lacksObjects = nil
+      }
     }
+  }
+
+  private func isNoted(_ notes: [ObjectIndexKey]) throws -> Bool {
+    try withSnapshot { try !ObjectReading.noted(notes, limit: 1, in: $0).isEmpty }
   }
 }

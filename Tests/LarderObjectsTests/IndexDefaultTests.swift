@@ -149,7 +149,105 @@ private struct Coded: DeclaresSchema, Equatable {
   }
 }
 
-@Suite(.timeLimit(.minutes(60))) struct IndexDefaultTests {
+/// An index whose condition rests on a default: that of both programs, with one definition.
+private struct Ranked7: DeclaresSchema, Equatable {
+  let id: Int
+  var level = 7
+  static let storedName = "Ranked"
+  static let indexes = [Index<Ranked7>("level", \.level)]
+
+  init(id: Int, level: Int = 7) { (self.id, self.level) = (id, level) }
+
+  init(from decoder: any Decoder) throws {
+    let fields = try StoredFieldsDecoder(decoder, keyedBy: Keys.self)
+    id = try fields.value(.id)
+    level = try fields.value(.level, default: 7)
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var fields = StoredFieldsEncoder(encoder, keyedBy: Keys.self)
+    try fields.set(.id, id)
+    try fields.set(.level, level)
+  }
+
+  static var schema: ObjectSchema<Ranked7> {
+    ObjectSchema([.field("id", \Self.id), .field("level", \Self.level, default: 7)], indexes: [])
+  }
+}
+
+private struct Ranked9: DeclaresSchema, Equatable {
+  let id: Int
+  var level = 9
+  static let storedName = "Ranked"
+  static let indexes = [Index<Ranked9>("level", \.level)]
+
+  init(id: Int, level: Int = 9) { (self.id, self.level) = (id, level) }
+
+  init(from decoder: any Decoder) throws {
+    let fields = try StoredFieldsDecoder(decoder, keyedBy: Keys.self)
+    id = try fields.value(.id)
+    level = try fields.value(.level, default: 9)
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var fields = StoredFieldsEncoder(encoder, keyedBy: Keys.self)
+    try fields.set(.id, id)
+    try fields.set(.level, level)
+  }
+
+  static var schema: ObjectSchema<Ranked9> {
+    ObjectSchema([.field("id", \Self.id), .field("level", \Self.level, default: 9)], indexes: [])
+  }
+}
+
+/// Programs that declare a unique index over different properties, in one version.
+private struct PlateUser: Storable, Equatable {
+  let id: Int
+  var plate: Int
+  var chassis: Int
+  static let storedName = "Plated"
+  static let indexes = [Index<PlateUser>("number", \.plate, unique: true)]
+}
+
+private struct ChassisUser: Storable, Equatable {
+  let id: Int
+  var plate: Int
+  var chassis: Int
+  static let storedName = "Plated"
+  static let indexes = [Index<ChassisUser>("number", \.chassis, unique: true)]
+}
+
+/// A value whose enumeration has raw values of two types, in two programs of one version.
+private struct TextEngine: Codable, Sendable, Equatable {
+  enum Fuel: String, Codable, Sendable, IndexValue { case petrol, diesel }
+  var fuel: Fuel
+}
+
+private struct NumberEngine: Codable, Sendable, Equatable {
+  enum Fuel: Int, Codable, Sendable, IndexValue { case petrol, diesel }
+  var fuel: Fuel
+}
+
+private struct TextCar: Storable, Equatable {
+  let id: Int
+  var engine: TextEngine
+  static let storedName = "FueledCar"
+  static let indexes = [Index<TextCar>("fuel", \.engine.fuel)]
+}
+
+private struct NumberCar: Storable, Equatable {
+  let id: Int
+  var engine: NumberEngine
+  static let storedName = "FueledCar"
+  static let indexes = [Index<NumberCar>("fuel", \.engine.fuel)]
+}
+
+private struct BareRanked: Storable {
+  let id: Int
+  static let storedName = "Ranked"
+}
+
+@Suite(.timeLimit(.minutes(15))) struct IndexDefaultTests {
   private func check7(_ store: ObjectStore) throws {
     let all = store.objects(Defaulted7.self)
     #expect(try all.where(\.level == 7).count() == 5 && all.where(\.level == 9).count() == 0)
@@ -223,5 +321,86 @@ private struct Coded: DeclaresSchema, Equatable {
     let late = try #require(try store.object(Stamped.self, id: 5000)).token
     #expect(try all.where(\.token == late).fetch().map(\.id) == [5000])
     #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test func `A program does not replace an index again that another one has replaced`() throws {
+    let ground = try StoreFixture(StoreOptions())
+    let (older, newer) = (ground.store, try ObjectStore(at: ground.path, StoreOptions()))
+    try older.save((0..<5).map { BareRanked(id: $0) })
+    try older.prepare(Ranked7.self)
+    try newer.prepare(Ranked9.self)
+    let sevens = older.objects(Ranked7.self).where(\.level == 7)
+    let nines = newer.objects(Ranked9.self).where(\.level == 9)
+    for round in 0..<3 {
+      // Each saves; neither builds the index anew for it, and both find what they should.
+      try older.save(Ranked7(id: 10 + round, level: 9))
+      try newer.save(Ranked9(id: 20 + round, level: 7))
+      #expect(try sevens.count() == 5 + round + 1 && nines.count() == 5 + round + 1)
+      #expect(try sevens.fetch().count == 5 + round + 1)
+    }
+    #expect(
+      try sevens.explain().contains(
+        "not used: another program of this version declares it otherwise")
+    )
+    try newer.prepare(Ranked9.self)
+    #expect(try nines.explain().hasPrefix("scan index \"level\""))
+    #expect(try nines.count() == 8)
+    // A caller may ask for it.
+    try older.prepare(Ranked7.self)
+    #expect(try sevens.explain().hasPrefix("scan index \"level\"") && sevens.count() == 8)
+    #expect(try nines.explain().contains("not used") && nines.count() == 8)
+    #expect(try older.storage.verify() == [])
+  }
+
+  @Test func `A program whose unique index another one has replaced gets an error with each save`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions())
+    let (first, second) = (ground.store, try ObjectStore(at: ground.path, StoreOptions()))
+    try first.save((0..<5).map { PlateUser(id: $0, plate: $0, chassis: 100 + $0) })
+    try second.save(ChassisUser(id: 5, plate: 0, chassis: 105))
+    for _ in 0..<2 {
+      let error = #expect(throws: ObjectError.self) {
+        try first.save(PlateUser(id: 6, plate: 6, chassis: 106))
+      }
+      #expect(error?.code == .schemaMismatch && error?.index == "number")
+      #expect(error?.message.contains("prepare(_:)") == true)
+    }
+    #expect(try first.objects(PlateUser.self).where(\.plate == 0).count() == 2)
+    try second.save(ChassisUser(id: 7, plate: 7, chassis: 107))
+    let violation = #expect(throws: ObjectError.self) {
+      try second.save(ChassisUser(id: 8, plate: 8, chassis: 107))
+    }
+    #expect(violation?.code == .uniqueViolation)
+    try second.delete(ChassisUser.self, id: 5)
+    try first.prepare(PlateUser.self)
+    try first.save(PlateUser(id: 6, plate: 6, chassis: 106))
+    let error = #expect(throws: ObjectError.self) {
+      try second.save(ChassisUser(id: 9, plate: 9, chassis: 109))
+    }
+    #expect(error?.code == .schemaMismatch)
+    // Without objects there is nothing to read.
+    try first.deleteAll(PlateUser.self)
+    try second.save(ChassisUser(id: 9, plate: 9, chassis: 109))
+    #expect(try first.storage.verify() == [])
+  }
+
+  @Test func `An index over raw values of another type is another index`() throws {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let other = try ObjectStore(at: ground.path, StoreOptions(onError: { _ in }))
+    try ground.store.save(TextCar(id: 1, engine: TextEngine(fuel: .petrol)))
+    let texts = ground.store.objects(TextCar.self).where(\.engine.fuel == .petrol)
+    let numbers = other.objects(NumberCar.self).where(\.engine.fuel == .petrol)
+    #expect(try texts.count() == 1)
+    // A program counts what it finds, or gets an error; it does not count a part.
+    do {
+      try other.save(NumberCar(id: 2, engine: NumberEngine(fuel: .petrol)))
+      #expect(throws: ObjectError.self) { try texts.count() }
+      #expect(throws: ObjectError.self) { try numbers.count() }
+    } catch let error as ObjectError {
+      #expect(error.code == .schemaMismatch)
+      #expect(try texts.count() == 1)
+    }
+    #expect(try texts.skippingUnreadable().fetch().map(\.id) == [1])
   }
 }

@@ -28,6 +28,49 @@ private struct OldPaint: Storable, Equatable {
   static let indexes = [Index<OldPaint>("name", \.name)]
 }
 
+/// The program that stored the objects before there was an index.
+private struct BarePaint: Storable, Equatable {
+  let id: Int
+  var name: String
+  var color: NewColor
+  static let storedName = "Paint"
+}
+
+private struct BareNote: Storable, Equatable {
+  let id: Int
+  var text: String
+  var color: NewColor
+  static let storedName = "PaintNote"
+}
+
+private struct OldNote: Storable, Equatable {
+  let id: Int
+  var text: String
+  var color: OldColor
+  static let storedName = "PaintNote"
+  static let indexes = [Index<OldNote>("text", fullText: \.text)]
+}
+
+private struct NewNote: Storable, Equatable {
+  let id: Int
+  var text: String
+  var color: NewColor
+  static let storedName = "PaintNote"
+  static let indexes = [Index<NewNote>("text", fullText: \.text)]
+}
+
+private struct NewWall: Storable {
+  let id: Int
+  @HasOne var paint: NewPaint?
+  static let storedName = "Wall"
+}
+
+private struct OldWall: Storable {
+  let id: Int
+  @HasOne var paint: OldPaint?
+  static let storedName = "Wall"
+}
+
 private struct Loose: Storable, Equatable {
   let id: Int
   var size: Int?
@@ -159,5 +202,158 @@ private struct Letter: Storable, Equatable {
     let older = try ObjectStore(at: ground.path, StoreOptions())
     let error = #expect(throws: ObjectError.self) { try older.objects(Draft.self).fetch() }
     #expect(error?.code == .newerSchema && error?.message.contains("Letter") == true)
+  }
+
+  @Test func `An index that lacks objects its builder could not decode is used once a program can`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let store = ground.store
+    try store.save(
+      (0..<1500).map { BarePaint(id: $0, name: "n\($0)", color: $0 % 700 == 3 ? .blue : .red) })
+    try store.prepare(OldPaint.self)
+    let old = store.objects(OldPaint.self)
+    // The index would hide the objects that cannot be decoded.
+    let query = old.where(\.name == "n703")
+    #expect(try query.explain().contains("could not decode 3 objects"))
+    expectUnreadable(["3"]) { _ = try query.fetch() }
+    #expect(try query.fetchReadable().unreadable.compactMap(\.ids.first) == ["3", "703", "1403"])
+    #expect(try old.where(\.name == "n5").skippingUnreadable().fetch().map(\.id) == [5])
+    try store.prepare(OldPaint.self)
+    // A program that can decode them completes the index, for both.
+    let newer = try ObjectStore(at: ground.path, StoreOptions())
+    try newer.prepare(NewPaint.self)
+    let new = newer.objects(NewPaint.self).where(\.name == "n703")
+    #expect(try new.explain().hasPrefix("scan index \"name\""))
+    #expect(try new.fetch().map(\.id) == [703] && new.count() == 1)
+    #expect(try query.explain().hasPrefix("scan index \"name\"") && query.count() == 1)
+    expectUnreadable(["703"]) { _ = try query.fetch() }
+    #expect(try old.where(\.name == "n5").fetch().map(\.id) == [5])
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test func `An index is complete once the objects that could not be decoded are gone`() throws {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let store = ground.store
+    try store.save([
+      BarePaint(id: 1, name: "a", color: .red), BarePaint(id: 2, name: "b", color: .blue),
+      BarePaint(id: 3, name: "c", color: .blue),
+    ])
+    try store.prepare(OldPaint.self)
+    let query = store.objects(OldPaint.self).where(\.name == "a")
+    #expect(try query.explain().contains("could not decode 2 objects"))
+    try store.delete(OldPaint.self, id: 2)
+    try store.save(OldPaint(id: 3, name: "c", color: .green))
+    try store.prepare(OldPaint.self)
+    #expect(try query.explain().hasPrefix("scan index \"name\""))
+    #expect(try store.objects(OldPaint.self).where(\.name >= "a").fetch().map(\.id) == [1, 3])
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test func `A search reports the objects that it cannot decode`() throws {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let store = ground.store
+    try store.save([
+      BareNote(id: 1, text: "red fox", color: .red), BareNote(id: 2, text: "red hat", color: .blue),
+      BareNote(id: 3, text: "the red fox", color: .blue),
+    ])
+    try store.prepare(OldNote.self)
+    let notes = store.objects(OldNote.self)
+    for _ in 0..<2 {
+      for text in ["red", "\"red fox\"", "fox"] {
+        let query = notes.matching(text)
+        #expect(throws: ObjectError.self) { try query.fetch() }
+        let result = try query.fetchReadable()
+        #expect(result.objects.map(\.id) == [1], "\(text)")
+        #expect(result.unreadable.contains { $0.ids == ["3"] }, "\(text)")
+        #expect(try query.skippingUnreadable().count() == 1)
+        #expect(try query.skippingUnreadable().matches().map(\.object.id) == [1])
+      }
+      #expect(try notes.matching("red").fetchReadable().unreadable.count == 2)
+      // With an index that contains them, the same.
+      let newer = try ObjectStore(at: ground.path, StoreOptions())
+      try newer.prepare(NewNote.self)
+      #expect(try newer.objects(NewNote.self).matching("red").count() == 3)
+    }
+    #expect(try notes.matching("red").count() == 3)
+  }
+
+  @Test func `A damaged object is in no search, and a search reports it`() throws {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let filler = String(repeating: "z", count: 600)
+    try ground.store.save([
+      NewNote(id: 1, text: "red fox", color: .red),
+      NewNote(id: 2, text: "red fox MARKED " + filler, color: .red),
+    ])
+    ground.store.close()
+    let data = try ClosedStore.generation(of: ground.path) + "/data.mdb"
+    let bytes = try TestFiles.contents(of: data)
+    let mark = Array("MARKED ".utf8)
+    var flipped = 0
+    for offset in 0..<(bytes.count - mark.count) where bytes[offset] == mark[0] {
+      guard bytes[offset..<offset + mark.count].elementsEqual(mark) else { continue }
+      try TestFiles.overwrite([0x2A], at: offset + mark.count + 300, in: data)
+      flipped += 1
+    }
+    try #require(flipped > 0)
+    let store = try ObjectStore(at: ground.path, StoreOptions(onError: { _ in }))
+    for text in ["red", "\"red fox\""] {
+      let query = store.objects(NewNote.self).matching(text)
+      #expect(try query.fetch().map(\.id) == [1], "\(text)")
+      let result = try query.fetchReadable()
+      #expect(result.objects.map(\.id) == [1] && result.unreadable.count == 1, "\(text)")
+      #expect(result.unreadable.first?.code == .unreadable)
+    }
+  }
+
+  @Test func `A related object that cannot be decoded is an error, or passed over and reported`()
+    throws
+  {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let store = ground.store
+    for (id, color) in [(1, NewColor.red), (2, .blue), (3, .green)] {
+      try store.save(NewWall(id: id, paint: NewPaint(id: id, name: "p", color: color)))
+    }
+    let walls = store.objects(OldWall.self)
+    #expect(try walls.fetch().count == 3)
+    let queries = [
+      walls.including(\.$paint), walls.where { $0.$paint.contains { $0.name == "p" } },
+      walls.where { $0.$paint.contains { $0.name == "p" } }.limit(2),
+      walls.sorted(by: \.paint?.name),
+    ]
+    for (number, query) in queries.enumerated() {
+      expectUnreadable(["2"]) { _ = try query.fetch() }
+      expectUnreadable(["2"]) { _ = try query.page(size: 5) }
+      expectUnreadable(["2"]) { _ = try store.read { try $0.fetch(query) } }
+      let result = try query.fetchReadable()
+      #expect(result.objects.count == (number == 1 || number == 2 ? 2 : 3), "\(number)")
+      #expect(
+        result.unreadable.map(\.type) == ["Paint"] && result.unreadable.first?.ids == ["2"],
+        "\(number)")
+      #expect(try query.skippingUnreadable().fetch().count == result.objects.count, "\(number)")
+    }
+    let included = try walls.including(\.$paint).skippingUnreadable().fetch()
+    #expect(included.map { $0.paint?.name } == ["p", nil, "p"])
+    #expect(included[1].$paint.loadError != nil && included[1].$paint.id == "2")
+    // A condition counts as the fetch finds.
+    expectUnreadable(["2"]) { _ = try queries[1].count() }
+    #expect(try queries[1].skippingUnreadable().count() == 2)
+  }
+
+  @Test func `An observer passes over related objects that cannot be decoded, or gets the error`()
+    async throws
+  {
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
+    let store = ground.store
+    try await store.save(NewWall(id: 1, paint: NewPaint(id: 1, name: "p", color: .red)))
+    let walls = store.objects(OldWall.self).including(\.$paint)
+    var values = walls.observe().makeAsyncIterator()
+    var known = walls.skippingUnreadable().observe().makeAsyncIterator()
+    #expect(try await values.next()?.count == 1)
+    #expect(try await known.next()?.count == 1)
+    try await store.save(NewWall(id: 2, paint: NewPaint(id: 2, name: "p", color: .blue)))
+    let error = await #expect(throws: ObjectError.self) { try await values.next() }
+    #expect(error?.code == .unreadable && error?.type == "Paint")
+    #expect(try await known.next()?.map(\.id) == [1, 2])
   }
 }

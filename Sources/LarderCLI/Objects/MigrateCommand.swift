@@ -81,7 +81,9 @@ struct MigrateCommand: ParsableCommand {
             "not complete  the index \"\(index.name)\" of \(type.record.name), "
               + (index.isViolated == true
                 ? "because stored objects have equal values; change or delete all but one"
-                : "\(TextLayout.percent(share)); the next program that uses the type continues"))
+                : index.isBuilt
+                  ? "because programs could not decode some objects; one that can continues"
+                  : "\(TextLayout.percent(share)); the next program that uses the type continues"))
         }
         if migrations.isEmpty, building.isEmpty {
           Console.line("No migration was applied, and none is in progress.")

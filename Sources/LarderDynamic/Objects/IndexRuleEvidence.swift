@@ -77,7 +77,7 @@ struct IndexRuleEvidence: Sendable {
       // The object is not in the index yet, or an import guessed its key.
       if let builtTo = index.builtTo, moving.stored.sequence > builtTo { continue }
       // A program that does not declare the index stored the object.
-      if record.notes(for: [index]).contains(where: moving.keys.contains) { continue }
+      if record.allNotes(for: [index]).contains(where: moving.keys.contains) { continue }
       if let made = try? rule.keys(of: value), Set(made) == own {
         for position in rule.fields.indices
         where !proven[number, default: []].contains(position)

@@ -55,7 +55,7 @@ public struct Index<Object: Storable>: Sendable {
     var paths: [AnyPath] = []
     var types: [String] = []
     for path in repeat each path { paths.append(AnyPath(path: path)) }
-    for type in repeat (each Value).self { types.append("\(type)") }
+    for type in repeat (each Value).self { types.append(IndexedTypeName.of(type)) }
     let shape = Self.shape(name, paths, types.joined(separator: ", "), unique: unique, condition)
     self.init(shape, condition) { object in
       var encoder = IndexKeyEncoder()
@@ -105,7 +105,7 @@ public struct Index<Object: Storable>: Sendable {
     _ name: String, each path: Path<Object, Elements>,
     where condition: ObjectPredicate<Object>? = nil
   ) where Elements.Element: IndexValue {
-    let types = "each \(Elements.Element.self)"
+    let types = "each " + IndexedTypeName.of(Elements.Element.self)
     let shape = Self.shape(name, [AnyPath(path: path)], types, isMultiple: true, condition)
     self.init(shape, condition) { object in
       var seen: Set<[UInt8]> = []

@@ -23,6 +23,10 @@ internal import Synchronization
 // no progress, because it is stopped, another process builds without the lock. Queries use an index
 // only when it is complete: it has no `builtTo`, and no object has a note for it.
 //
+// An object that cannot be decoded gets a note instead of keys, and the index is not complete. A process
+// tries such objects of others once, in the order of their sequences, after all else; `prepare(_:)` makes it
+// try again.
+//
 // A program of the same version that does not declare an index saves objects without its keys, and
 // notes them (`UnindexedNotes.swift` of LarderObjectEngine). When no index of the program has a
 // `builtTo`, the same steps run over the noted objects. An object that changed since 1 keeps its
@@ -42,6 +46,8 @@ final class IndexBuild: Sendable {
 
   private struct State {
     var isRunning = false
+    /// The indexes whose undecoded objects this process has tried to decode.
+    var tried: Set<UInt32> = []
     var status: Status?
     var since: UInt64 = 0
     var failure: (any Error)?
@@ -52,6 +58,8 @@ final class IndexBuild: Sendable {
   private static let stallNanoseconds: UInt64 = 2_000_000_000
 
   private let state = Mutex(State())
+  /// The number of calls of `prepare(_:)` that declare the type now; see `ReplacedIndexes.swift`.
+  let declarations = Atomic<Int>(0)
 
   /// The error that ended the last build of this process, or `nil` if none did.
   var failure: (any Error)? { state.withLock { $0.failure } }
@@ -66,12 +74,19 @@ final class IndexBuild: Sendable {
   func begin(again: Bool) -> Bool {
     state.withLock { state in
       if state.isRunning || (state.failure != nil && !again) { return false }
+      if again { state.tried = [] }
       state.isRunning = true
       state.failure = nil
       state.since = Clocks.monotonicNanoseconds()
       return true
     }
   }
+
+  /// Returns whether this process has tried the undecoded objects of an index.
+  func hasTried(_ number: UInt32) -> Bool { state.withLock { $0.tried.contains(number) } }
+
+  /// Notes the indexes whose undecoded objects this process has tried.
+  func noteTried(_ numbers: Set<UInt32>) { state.withLock { $0.tried = numbers } }
 
   /// Ends the build.
   ///
@@ -152,13 +167,18 @@ extension ObjectTypeDescriptor {
 
   /// Returns whether a declared index is missing or incomplete.
   func isUnbuilt(_ record: ObjectTypeRecord) -> Bool {
-    if let references = record.references, !references.isComplete { return true }
+    if let references = record.references, isUnbuilt(references) { return true }
     return declared.contains { index in
       guard let stored = record.indexes.first(where: { index.isStored(as: $0) }) else {
-        return true
+        return !index.isReplaced(in: record)
       }
-      return !stored.isComplete
+      return isUnbuilt(stored)
     }
+  }
+
+  /// Returns whether this process may be able to complete an index.
+  private func isUnbuilt(_ index: ObjectTypeRecord.Index) -> Bool {
+    !index.isBuilt || (!index.isComplete && !build.hasTried(index.number))
   }
 
   /// Returns the identifiers of the indexes whose keys this program computes.
@@ -198,4 +218,6 @@ struct IndexBuilder {
   var retries: UInt64 = 0
   /// Unique indexes that stored objects violate.
   var broken: Set<UInt32> = []
+  /// The last object that the run has tried to decode although another program could not.
+  var triedTo: UInt64 = 0
 }

@@ -23,7 +23,7 @@ public struct IndexPart<Object: Storable>: Sendable {
   ) {
     self.path = path
     self.path.form = form
-    self.type = "\(type)"
+    self.type = IndexedTypeName.of(type)
     self.element = element
   }
 

@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
+internal import Synchronization
 
 /// The progress of a long-running operation.
 public struct ObjectProgress: Sendable, Hashable {
@@ -23,6 +25,10 @@ extension ObjectStore {
   /// a transaction; other processes read and write meanwhile. Until it is complete, queries scan,
   /// and `explain()` shows how far it is. One process builds at a time; when it is killed,
   /// another that uses the type continues. This call starts the build if none runs, and waits.
+  ///
+  /// Objects that no program could decode which built an index are tried again; while there are any, no
+  /// query uses the index. If another program of the same version has replaced an index by its own
+  /// declaration of the name, the call replaces it again, and that program stops using it.
   ///
   /// ```swift
   /// try objects.prepare(Car.self) { print("\($0.step): \($0.done) of \($0.total)") }
@@ -45,10 +51,13 @@ extension ObjectStore {
     progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
     let kind = kind(type)
+    kind.build.declarations.add(1, ordering: .relaxed)
+    defer { kind.build.declarations.subtract(1, ordering: .relaxed) }
     let isUnbuilt = try write { transaction in
       try transaction.erasing(kind) { transaction in
         try kind.learnRelations(&transaction.entries)
-        return kind.isUnbuilt(try kind.prepare(&transaction.entries))
+        let record = try kind.prepare(&transaction.entries)
+        return kind.isUnbuilt(record) || record.indexes.contains { $0.lacksObjects == true }
       }
     }
     guard isUnbuilt else { return }

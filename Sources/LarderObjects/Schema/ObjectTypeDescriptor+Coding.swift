@@ -90,7 +90,7 @@ extension ObjectTypeDescriptor {
 
   /// Returns the identifiers of the declared indexes, in their order.
   func indexNumbers(_ record: ObjectTypeRecord) -> [UInt32?] {
-    declared.map { index in record.indexes.first { $0.name == index.name }?.number }
+    declared.map { index in record.indexes.first { index.isKept(as: $0) }?.number }
   }
 
   /// Returns the keys of an object in the declared indexes, and the identifiers of the unique ones.
@@ -147,14 +147,14 @@ extension ObjectTypeDescriptor {
 
   /// Returns whether a record may have indexes that the program does not declare.
   func mayLackIndexes(_ record: ObjectTypeRecord) -> Bool {
-    record.indexes.count > declared.count
+    record.indexes.count > declared.count || record.indexes.contains { $0.replaced != nil }
   }
 
   /// Returns the stored indexes whose keys this program cannot compute.
   func undeclaredIndexes(of record: ObjectTypeRecord) -> [ObjectTypeRecord.Index] {
     guard mayLackIndexes(record) else { return [] }
     return record.indexes.filter { stored in
-      !stored.isInternal && !declared.contains { $0.name == stored.name }
+      !stored.isInternal && !declared.contains { $0.isKept(as: stored) }
     }
   }
 
@@ -165,7 +165,7 @@ extension ObjectTypeDescriptor {
   ) {
     let undeclared = undeclaredIndexes(of: record)
     guard !undeclared.isEmpty, old.equals(write.bytes) else { return }
-    let notes = record.notes(for: undeclared)
+    let notes = record.allNotes(for: undeclared)
     write.keys.removeAll { notes.contains($0) }
     write.keys += oldKeys.filter { key in
       notes.contains(key) || undeclared.contains { $0.number == key.index }

@@ -46,18 +46,24 @@ extension ObjectTypeDescriptor {
   private func buildStep(_ builder: inout IndexBuilder) throws -> UInt64? {
     guard let store = buildStore else { return nil }
     let core = try store.storage.openCore("build an index")
-    let broken = builder.broken
+    let (broken, triedTo) = (builder.broken, builder.triedTo)
     let input: (record: ObjectTypeRecord, target: IndexTarget?)? = try core.withSnapshot(
       "build an index"
     ) { snapshot in
       guard let record = try ObjectReading.type(named: name, snapshot) else { return nil }
       let numbers = buildable(record).subtracting(broken)
-      return (
-        record, try IndexTarget(record, numbers, limit: Self.mostObjects, snapshot)
-      )
+      var target = try IndexTarget(record, numbers, limit: Self.mostObjects, snapshot)
+      if target == nil {
+        target = try IndexTarget(
+          undecodedIn: record, numbers.filter { !build.hasTried($0) }, after: triedTo,
+          limit: Self.mostObjects, snapshot)
+      }
+      return (record, target)
     }
     guard let input else { return nil }
     guard let target = input.target else {
+      let lacking = input.record.indexes.filter { $0.lacksObjects == true }.map(\.number)
+      build.noteTried(buildable(input.record).intersection(lacking))
       guard broken.isEmpty, isUnbuilt(input.record) else { return nil }
       // The index is not declared in the catalog yet, or the declaration of this program failed.
       let record = try store.write { try self.prepare(&$0.entries) }
@@ -71,6 +77,7 @@ extension ObjectTypeDescriptor {
     }
     do {
       try advance(target, core, store)
+      if target.isUndecoded { builder.triedTo = target.noted?.last ?? .max - 1 }
     } catch let error as ObjectError where error.code == .uniqueViolation {
       // The other indexes do not depend on this one.
       let taken = target.indexes.filter { $0.name == error.index }.map(\.number)
@@ -179,9 +186,9 @@ extension ObjectTypeDescriptor {
         keys.removeAll { !numbers.contains($0.index) }
         batch.objects.append((stored, keys))
       } catch {
-        core.report(error)
-        // The object loses its note, as a build passes over it.
-        if target.noted != nil { batch.objects.append((stored, [])) }
+        // Reported when it was found.
+        if !target.isUndecoded { core.report(error) }
+        batch.undecoded.append(stored)
       }
     }
     return batch
@@ -240,7 +247,8 @@ extension ObjectTypeDescriptor {
     guard transaction.entries.generation.number == batch.generation,
       record.number == target.record.number, open.count == numbers.count
     else { return nil }
-    let notes = record.notes(for: open)
+    if !batch.undecoded.isEmpty { try transaction.entries.declareNotes(&record) }
+    let notes = record.allNotes(for: open)
     try complete(batch, &record, &transaction)
     for (stored, keys) in batch.objects {
       do {
@@ -250,11 +258,21 @@ extension ObjectTypeDescriptor {
         throw tooLarge(error)
       }
     }
+    for stored in batch.undecoded {
+      try transaction.entries.setIndexKeys(
+        record.undecodedNotes(for: open), in: numbers, settling: notes, of: stored,
+        type: record.number)
+    }
     let before = record
+    for position in record.indexes.indices
+    where !batch.undecoded.isEmpty && numbers.contains(record.indexes[position].number) {
+      record.indexes[position].lacksObjects = true
+    }
     if target.noted != nil {
       for sequence in batch.damaged { try transaction.entries.removeNotes(notes, of: sequence) }
-      try transaction.entries.settleNotes(for: numbers, of: &record)
-    } else {
+    }
+    try transaction.entries.settleNotes(for: numbers, of: &record)
+    if target.noted == nil {
       for position in record.indexes.indices
       where numbers.contains(record.indexes[position].number) {
         record.indexes[position].builtTo = batch.isEnd ? nil : batch.last

@@ -223,13 +223,16 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   /// Returns the type's record for writing, and updates it if the declaration changed.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
-    if let known = transaction.objects.type(named: name), known.declarer == ObjectIdentifier(self),
+    let isDeclaring = build.declarations.load(ordering: .relaxed) > 0
+    if !isDeclaring, let known = transaction.objects.type(named: name),
+      known.declarer == ObjectIdentifier(self),
       known.record.version == version
     {
       return known.record
     }
     let state = transaction.objects
-    if state.typeChanges == 0, let record = prepared.value(in: transaction.generation) {
+    if !isDeclaring, state.typeChanges == 0, let record = prepared.value(in: transaction.generation)
+    {
       state.keep(record, declarer: ObjectIdentifier(self))
       return record
     }
@@ -270,44 +273,83 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     let isOlder = record.version < version
     // What a type without a declared schema reads from an object may have changed with its version.
     let isKnown = !isOlder || layout != nil
-    let missing = declared.filter { index in
+    var missing = declared.filter { index in
       !isKnown || !record.indexes.contains { index.isStored(as: $0) }
     }
     // A migration without Swift types leaves the indexes of the older program.
     let mayReplace = isOlder || record.indexedIn.map { $0 < version } ?? false
-    if let first = undeclaredIndexes(of: record).first(where: \.isUnique), !mayReplace {
+    let undeclared = record.indexes.first { stored in
+      stored.isUnique && !stored.isInternal && !declared.contains { $0.name == stored.name }
+    }
+    if let first = undeclared, !mayReplace {
       throw ObjectError(
         .schemaMismatch, type: name,
         "The stored type has a unique index \"\(first.name)\" that this program does not declare, "
           + "so it cannot check the keys of what it saves. Declare the index, or raise "
           + "schemaVersion to drop it.", index: first.name)
     }
+    var isEmpty = false
+    if mayReplace || !missing.isEmpty {
+      isEmpty = try transaction.objectBooks(record.number).count == 0
+    }
+    var kept: Set<String> = []
+    if !mayReplace, !isEmpty, !missing.isEmpty {
+      kept = try replacedIndexes(missing, record)
+      missing.removeAll { kept.contains($0.name) }
+    }
     if mayReplace || !missing.isEmpty {
       try validate()
-      let isEmpty = try transaction.objectBooks(record.number).count == 0
       if !mayReplace, !isEmpty {
         try requireAgreement(of: missing, with: record)
         try requireSameFields(record, adding: missing, transaction)
       }
       record.indexedIn = nil
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
-      for stored in record.indexes
-      where !stored.isInternal
-        && (!isKnown || !declared.contains(where: { $0.isStored(as: stored) }))
-        && (mayReplace || declared.contains(where: { $0.name == stored.name }))
-      {
-        try transaction.dropObjectNumber(stored.number, isIndex: true)
-        record.indexes.removeAll { $0.number == stored.number }
-      }
-      for index in missing {
-        record.indexes.append(
-          try stored(index, builtTo: isEmpty ? nil : 0, &transaction))
-      }
+      let changes = IndexChanges(
+        missing: missing, kept: kept, isKnown: isKnown, mayReplace: mayReplace, isEmpty: isEmpty)
+      try apply(changes, to: &record, &transaction)
       try transaction.putObjectType(record)
     }
     if noteDefaults(in: &record) { try transaction.putObjectType(record) }
     buildIfNeeded(record)
     return record
+  }
+
+  /// The changes of the stored indexes of a type.
+  private struct IndexChanges {
+    /// The declared indexes that are not stored.
+    let missing: [Index<Object>]
+    /// The names of the stored indexes that stay although they are declared differently.
+    let kept: Set<String>
+    /// Whether a stored index with the declaration of this program has the keys that it makes.
+    let isKnown: Bool
+    /// Whether indexes of others are dropped.
+    let mayReplace: Bool
+    /// Whether there are no objects.
+    let isEmpty: Bool
+  }
+
+  /// Drops the stored indexes that the declared ones replace, and adds those.
+  private func apply(
+    _ changes: IndexChanges, to record: inout ObjectTypeRecord,
+    _ transaction: inout StoreTransaction
+  ) throws {
+    let before = record.indexes
+    for stored in before
+    where !stored.isInternal && !changes.kept.contains(stored.name)
+      && (!changes.isKnown || !declared.contains(where: { $0.isStored(as: stored) }))
+      && (changes.mayReplace || declared.contains(where: { $0.name == stored.name }))
+    {
+      try transaction.dropObjectNumber(stored.number, isIndex: true)
+      record.indexes.removeAll { $0.number == stored.number }
+    }
+    for index in changes.missing {
+      var new = try stored(index, builtTo: changes.isEmpty ? nil : 0, &transaction)
+      if !changes.mayReplace, let old = before.first(where: { $0.name == index.name }) {
+        new.replace(old)
+      }
+      record.indexes.append(new)
+    }
   }
 
   /// Adds the defaults of new fields to the stored indexes that read them.
@@ -366,6 +408,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     var stored = ObjectTypeRecord.Index(
       number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
       definition: index.definition, defaults: index.shape.defaults.texts, builtTo: builtTo)
+    stored.declaration = index.declaration
     stored.number = try transaction.newNumber(for: stored)
     return stored
   }

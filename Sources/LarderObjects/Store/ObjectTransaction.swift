@@ -282,6 +282,7 @@ public struct ObjectTransaction: ~Copyable {
       record.indexes[position].builtTo = nil
       record.indexes[position].isBehind = nil
       record.indexes[position].isViolated = nil
+      record.indexes[position].lacksObjects = nil
     }
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
