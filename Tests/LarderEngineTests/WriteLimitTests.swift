@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// The time limit of writes, and its error.
-@Suite(.timeLimit(.minutes(15))) struct WriteLimitTests {
+@Suite(.timeLimit(.minutes(60))) struct WriteLimitTests {
   @Test
   func `A write inside its transaction fails after three limits, with that time in its error`()
     async throws

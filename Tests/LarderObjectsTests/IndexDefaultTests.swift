@@ -247,7 +247,7 @@ private struct BareRanked: Storable {
   static let storedName = "Ranked"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct IndexDefaultTests {
+@Suite(.timeLimit(.minutes(60))) struct IndexDefaultTests {
   private func check7(_ store: ObjectStore) throws {
     let all = store.objects(Defaulted7.self)
     #expect(try all.where(\.level == 7).count() == 5 && all.where(\.level == 9).count() == 0)

@@ -37,7 +37,7 @@ struct PrivateNameBox<Value: Codable & Sendable>: Storable {
   var value: Value?
 }
 
-@Suite(.timeLimit(.minutes(15))) struct PrivateNameTests {
+@Suite(.timeLimit(.minutes(60))) struct PrivateNameTests {
   private func expectRefusal(_ body: () throws -> Void) {
     let error = #expect(throws: ObjectError.self) { try body() }
     #expect(error?.code == .invalidSchema)

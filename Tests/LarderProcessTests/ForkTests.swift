@@ -36,7 +36,7 @@ extension Processes {
     peer.closeInput()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A forked child that opens another store gets an error with the advice to fork earlier`()
     throws
   {
@@ -57,7 +57,7 @@ extension Processes {
     peer.closeInput()
   }
 
-  @Test(.timeLimit(.minutes(15)))
+  @Test(.timeLimit(.minutes(60)))
   func `A child forked while threads hold the store's locks gets errors and never waits`() throws {
     let ground = try StoreFixture()
     let peer = try ground.peer()

@@ -9,7 +9,7 @@ import Testing
 
 extension Processes {
   /// The size of a cache's file while readers keep freed pages.
-  @Suite(.timeLimit(.minutes(15))) struct GrowthTests {
+  @Suite(.timeLimit(.minutes(60))) struct GrowthTests {
     private static let budget = 8 << 20
     private static let long: UInt64 = 300_000_000_000
     let ground: StoreFixture

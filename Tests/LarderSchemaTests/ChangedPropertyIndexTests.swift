@@ -44,7 +44,7 @@ private final class BuildProgress: Sendable {
   }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct ChangedPropertyIndexTests {
+@Suite(.timeLimit(.minutes(60))) struct ChangedPropertyIndexTests {
   @Test
   func `A property that another program's index of one name contains is changed with its keys`()
     throws

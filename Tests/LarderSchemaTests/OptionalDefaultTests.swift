@@ -42,7 +42,7 @@ typealias MaybeDate = Date?
   static let storedName = "Room"
 }
 
-@Suite(.timeLimit(.minutes(15))) struct OptionalDefaultTests {
+@Suite(.timeLimit(.minutes(60))) struct OptionalDefaultTests {
   private func room(_ id: Int, lamp: Lamp?) -> Room {
     Room(
       id: id, price: nil, made: nil, key: nil, shade: nil, level: nil, text: nil, list: nil,
