@@ -19,7 +19,7 @@ struct HungryStore {
     path = scratch.appending("store")
   }
 
-  /// What starts the peer as a user that owns nothing.
+  /// The command that starts the peer as a user that owns nothing.
   static let unprivileged = "exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\""
 
   /// Whether a peer can be run as another user here.

@@ -332,7 +332,7 @@ private struct BareRanked: Storable {
     let sevens = older.objects(Ranked7.self).where(\.level == 7)
     let nines = newer.objects(Ranked9.self).where(\.level == 9)
     for round in 0..<3 {
-      // Each saves; neither builds the index anew for it, and both find what they should.
+      // Each saves without a new build of the index, and both find all objects.
       try older.save(Ranked7(id: 10 + round, level: 9))
       try newer.save(Ranked9(id: 20 + round, level: 7))
       #expect(try sevens.count() == 5 + round + 1 && nines.count() == 5 + round + 1)

@@ -52,7 +52,7 @@ extension Processes {
     #expect(!TestFiles.exists(other))
     peer.kill()
     _ = try peer.wait()
-    // The path is free for a process that is no such child.
+    // A process that was not forked this way can use the path.
     try SharedStore(at: other).setBytes([1], forKey: "a")
     peer.closeInput()
   }

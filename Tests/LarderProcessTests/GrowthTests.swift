@@ -81,7 +81,7 @@ extension Processes {
         #expect(wait.count == waits + 1, "round \(round)")
         try peer.order("go on")
       }
-      // The snapshot of a killed reader ends with the first look.
+      // The snapshot of a killed reader ends with the first check.
       wait.setPatience(nanoseconds: Self.long)
       #expect(try peer.ask("pin") == "pinned")
       peer.kill()

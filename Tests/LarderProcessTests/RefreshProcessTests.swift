@@ -32,7 +32,7 @@ extension Processes {
       TestFiles.names(in: log).filter { $0.hasPrefix(text + "-") }
     }
 
-    /// Asks until a peer has another value than `old`.
+    /// Repeats a request until a peer has another value than `old`.
     func nextValue(of peer: ChildProcess, key: Int, after old: String) throws -> String {
       var answer = ""
       try eventually("another value than \(old)") {

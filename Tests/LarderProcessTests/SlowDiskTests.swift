@@ -102,7 +102,7 @@ extension Processes {
     }
     let pid = slow.processIdentifier
     // It was committed before the thread waited, and waits itself, or the thread was first.
-    // Or each sync of the other process contained the commit: then there is no error to look at.
+    // Or each sync of the other process contained the commit: then there is no error.
     #expect(
       answer.hasPrefix("error writerStalled \(pid) ") || answer.hasPrefix("error outcomeUnknown ")
         || answer == "ok", "\(answer)")

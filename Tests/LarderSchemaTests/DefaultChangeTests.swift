@@ -236,7 +236,7 @@ private struct Uncoded: Storable {
     #expect(try store.objects(Crate.self).where(\.size.width == 3).fetch().map(\.id) == [3])
   }
 
-  @Test func `A default that is no literal is stored once, by the build of its index`() throws {
+  @Test func `A default that is not a literal is stored once, by the build of its index`() throws {
     let temporary = try TemporaryStore()
     let first = ObjectStore(temporary.store)
     try first.save((0..<1500).map { Plain(id: $0) })
