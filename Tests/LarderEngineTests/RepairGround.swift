@@ -28,6 +28,8 @@ struct RepairGround {
     var random = seed.generator()
     var options = StoreOptions(durability: .durable)
     options.hashBits = hashBits
+    // No checkpoint of an idle store comes in between, however slow the machine is.
+    options.idleSyncDelay = nil
     let store = try SharedStore(at: path, options)
     for round in 0..<rounds {
       let clearing = round == rounds / 2 ? "users" : nil
