@@ -22,7 +22,7 @@ struct RemoteRecordTests {
   private var table: SharedTable { get throws { try store.core.generation().table } }
   private var wall: Int64 { Clocks.wallMilliseconds() }
 
-  /// Makes the link of a record end, as it looks after a time.
+  /// Makes the link of a record end, as after a time.
   private func age(_ record: RemoteRecord, minutes: UInt64) {
     record.confirm(
       fresh: RemoteRecord.now &- minutes * 60_000_000_000,

@@ -53,7 +53,7 @@ import Testing
     try TestFiles.overwrite([UInt8](repeating: 0x5A, count: 8192), at: 0, in: files.data)
     let report = try SharedStore.repair(at: path)
     #expect(report.outcome == .repaired && report.kept == ground.newest.count && report.lost == 0)
-    // Nothing tells whether there was a commit that the log does not have.
+    // There may have been a commit that the log does not have.
     #expect(report.mayMissCommits)
     #expect(try ground.check(path, mayMissCommits: false, "").count == ground.newest.count)
   }

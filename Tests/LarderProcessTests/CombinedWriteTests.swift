@@ -32,7 +32,7 @@ extension ProcessStorms {
     /// Has the owner offer a write, which the executor claims.
     ///
     /// - Parameter isExecutorStopped: Whether it is stopped in an earlier transaction.
-    /// - Returns: `false` if the executor has looked for offers while the owner was making the first one.
+    /// - Returns: `false` if the executor has counted the offers while the owner was making the first one.
     func claim(_ write: String, isExecutorStopped: Bool = false) throws -> Bool {
       try owner.send(write)
       guard try isStopped(owner) else { return false }

@@ -68,7 +68,7 @@ extension Processes {
         try #require(line == "ok", "\(line)")
         try slow.send("set 2 b")
       }
-      // The slow process had claimed this one: its error does not know of the sync. The next one waits for the turn.
+      // The slow process had claimed this one, and its error does not name the sync. The next one waits for the turn.
     } while answer == "ok" || answer.hasPrefix("error outcomeUnknown \(slow.processIdentifier) ")
     let pid = slow.processIdentifier
     #expect(answer.hasPrefix("error writerStalled \(pid) "), "\(answer)")
