@@ -13,6 +13,9 @@ public import Foundation
 /// A property list cannot be a lone string or number, so the value is the only element of an array. A value with
 /// the text `$null`, which a property list's decoder reads as `nil`, is stored as an array of its CBOR and the
 /// text `CBOR`. The slowest of the three codecs by far.
+///
+/// A list nests at most 128 levels deep; a case of an enum with associated values is two of them, so a recursive
+/// enum may have 63 levels.
 public struct PropertyListCodec: ValueCodec {
   private let encoder: PropertyListEncoder
   private let decoder: PropertyListDecoder
@@ -35,17 +38,29 @@ public struct PropertyListCodec: ValueCodec {
 
   /// Encodes a value to a property list.
   ///
-  /// - Throws: ``CodecError``.
+  /// - Throws: ``CodecError``: `.tooDeep` for a list that could not be decoded. The encoder of Foundation has no
+  ///   limit: a value with thousands of levels uses up the stack of the thread. ``CBORCodec`` throws for it.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+    let list: [UInt8]
     do {
-      let list = try encoder.encode([value])
-      guard PropertyListNull.isInBytes(list),
-        let cbor = try PropertyListNull.cbor(value, encoder.userInfo)
-      else { return Array(list) }
-      return Array(try encoder.encode(CBORInList(bytes: Data(cbor))))
+      list = try encodedList(value)
     } catch {
       throw CodecError.wrapping(error, operation: .encode, typeName: "\(Value.self)")
     }
+    guard let reason = PropertyListDepthLimit.rejectionReason(writing: list) else { return list }
+    throw CodecError(
+      .tooDeep, operation: .encode, typeName: "\(Value.self)",
+      message:
+        "The property list \(reason), so it could not be decoded. Store its parts under separate keys."
+    )
+  }
+
+  private func encodedList<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+    let list = try encoder.encode([value])
+    guard PropertyListNull.isInBytes(list),
+      let cbor = try PropertyListNull.cbor(value, encoder.userInfo)
+    else { return Array(list) }
+    return Array(try encoder.encode(CBORInList(bytes: Data(cbor))))
   }
 
   /// Decodes a value from a property list.

@@ -29,6 +29,12 @@ package enum PropertyListDepthLimit {
     return isTooDeepXML(text) ? tooDeep : nil
   }
 
+  /// Returns the reason for which a list that was just encoded could not be read, or `nil`.
+  package static func rejectionReason(writing list: [UInt8]) -> String? {
+    // Each level of a list has more than two bytes.
+    list.count < 2 * most ? nil : rejectionReason(to: list)
+  }
+
   fileprivate static let tooDeep = "nests more than \(most) levels deep"
 
   // MARK: Characters
@@ -233,7 +239,10 @@ private struct BinaryPropertyList {
       }
       levels[step.object] = max(levels[step.object], levels[object] + 1)
       sizes[step.object] += sizes[object]
-      if sizes[step.object] > max(64 * count, 1 << 20) { return "contains its parts too often" }
+      // Equal texts and numbers are one object, to which as many references lead as the list has bytes.
+      if sizes[step.object] > max(64 * count, bytes.count, 1 << 20) {
+        return "contains its parts too often"
+      }
     }
     return nil
   }

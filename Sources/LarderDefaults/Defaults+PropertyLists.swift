@@ -29,11 +29,12 @@ extension Defaults {
       }
       values[key] = try PropertyListValue(stored, key: key)
     }
-    if format != .binary, let key = values.first(where: { $0.value.hasFarDate })?.key {
+    let changed = values.first { PropertyListValue.hasMark($0.key) || $0.value.isChangedByXML }
+    if format != .binary, let key = changed?.key {
       throw PropertyListValue.refused(
         key,
-        "XML has no date that is not a number, before the year 1 or after 30,000. Use the format .binary"
-      )
+        "XML has no date that is not a number, before the year 1 or after 30,000, and no text that begins with "
+          + "a byte order mark (U+FEFF). Use the format .binary")
     }
     do {
       return try PropertyListSerialization.data(

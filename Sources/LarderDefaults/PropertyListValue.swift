@@ -159,16 +159,21 @@ extension PropertyListValue {
     }
   }
 
-  /// Whether it contains a date that the encoder would write to XML as another one.
-  var hasFarDate: Bool {
+  /// Whether it contains a date that XML has not, or a text that would be read from XML as another one.
+  var isChangedByXML: Bool {
     switch self {
     // From the year 1 on.
     case .date(let date): !(-63_114_076_800..<9.9e11).contains(date.timeIntervalSinceReferenceDate)
-    case .array(let values): values.contains(where: \.hasFarDate)
-    case .dictionary(let fields): fields.values.contains(where: \.hasFarDate)
+    case .string(let text): Self.hasMark(text)
+    case .array(let values): values.contains(where: \.isChangedByXML)
+    case .dictionary(let fields):
+      fields.contains { Self.hasMark($0.key) || $0.value.isChangedByXML }
     default: false
     }
   }
+
+  /// Whether a text begins with the byte order mark, which a reader of XML takes for one.
+  static func hasMark(_ text: String) -> Bool { text.unicodeScalars.first == "\u{FEFF}" }
 
   static func refused(_ key: String, _ reason: String) -> DefaultsError {
     DefaultsError(

@@ -34,7 +34,15 @@ struct DataTransform<Value: Sendable>: Sendable {
 
 extension DataTransform where Value: Codable {
   static func json(_ decoder: JSONDecoder, _ encoder: JSONEncoder) -> DataTransform {
-    DataTransform("JSON", encode: { try encoder.encode($0) }) {
+    DataTransform("JSON") { value in
+      let data = try encoder.encode(value)
+      if JSONNotANumber.isInvalid(Array(data), decoder) {
+        throw StorageError(
+          .unsupported, during: "set",
+          "JSON has no number that is not one (NaN). Nothing was stored. Use mapPlistObject().")
+      }
+      return data
+    } decode: {
       try decoder.decode(Value.self, from: $0)
     }
   }
@@ -48,6 +56,12 @@ extension DataTransform where Value: Codable {
           .unsupported, during: "set",
           "A property list cannot hold the text \"$null\" of a value: it is read as nil. Nothing was stored. "
             + "Use mapJSONObject().")
+      }
+      if let reason = PropertyListDepthLimit.rejectionReason(writing: Array(data)) {
+        throw StorageError(
+          .unsupported, during: "set",
+          "The property list \(reason), so it could not be read. Nothing was stored. Store its parts under "
+            + "separate keys.")
       }
       return data
     } decode: { data in

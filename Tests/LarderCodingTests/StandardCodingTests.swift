@@ -185,6 +185,67 @@ struct StandardCodingTests {
         == .tooDeep)
   }
 
+  @Test func `What a codec encodes it decodes, however deep, however many equal parts`() throws {
+    indirect enum Deep: Codable, Equatable { case leaf, node(Deep) }
+    var deep = Deep.leaf
+    let xml = PropertyListEncoder()
+    xml.outputFormat = .xml
+    let all: [any ValueCodec] = [
+      CBORCodec(), JSONCodec(), PropertyListCodec(),
+      PropertyListCodec(encoder: xml, decoder: PropertyListDecoder()),
+    ]
+    var most = [Int](repeating: 0, count: all.count)
+    for level in 1...256 {
+      deep = .node(deep)
+      guard level < 3 || (60...66).contains(level) || level > 250 else { continue }
+      for (number, codec) in all.enumerated() {
+        do {
+          let bytes = try codec.encode(deep)
+          #expect(try codec.decode(Deep.self, from: bytes) == deep, "\(codec.identifier) \(level)")
+          most[number] = level
+        } catch let error as CodecError {
+          #expect(error.operation == .encode, "\(codec.identifier) \(level)")
+          #expect([.tooDeep, .encodingFailed].contains(error.code))
+        }
+      }
+    }
+    // As documented; the elements of XML are some levels more.
+    #expect(most[...2] == [61, 254, 63])
+    #expect(most[3] > 60)
+    // Equal numbers are one object of the list, however many there are.
+    let flat = try PropertyListSerialization.data(
+      fromPropertyList: [Int](repeating: 7, count: 1_100_000), format: .binary, options: 0)
+    #expect(flat.count < 3_500_000)
+    #expect(PropertyListDepthLimit.rejectionReason(to: Array(flat)) == nil)
+  }
+
+  @Test func `A Decimal that is not a number is stored, or refused before it is stored`() throws {
+    struct Bill: Codable, Equatable {
+      var note: String
+      var price: Decimal
+    }
+    for codec in [CBORCodec(), PropertyListCodec()] as [any ValueCodec] {
+      let back = try codec.decode(
+        Bill.self, from: codec.encode(Bill(note: "NaN", price: .nan)))
+      #expect(back.price.isNaN && back.note == "NaN")
+    }
+    let json = JSONCodec()
+    #expect(
+      failureCode { _ = try json.encode(Bill(note: "", price: .nan)) } == .encodingFailed)
+    #expect(failureCode { _ = try json.encode(["NaN": [Decimal.nan]]) } == .encodingFailed)
+    for bill in [Bill(note: "NaN", price: 1), Bill(note: "\"NaN\", NaN", price: -1)] {
+      #expect(try json.decode(Bill.self, from: json.encode(bill)) == bill)
+    }
+    let encoder = JSONEncoder()
+    encoder.nonConformingFloatEncodingStrategy = .convertToString(
+      positiveInfinity: "inf", negativeInfinity: "-inf", nan: "NaN")
+    let decoder = JSONDecoder()
+    decoder.nonConformingFloatDecodingStrategy = .convertFromString(
+      positiveInfinity: "inf", negativeInfinity: "-inf", nan: "NaN")
+    let lenient = JSONCodec(encoder: encoder, decoder: decoder)
+    #expect(try lenient.decode([Double].self, from: lenient.encode([Double.nan]))[0].isNaN)
+  }
+
   @Test func `A failure names the type, the position and the remedy`() throws {
     struct Wrong: Codable { var x: String }
     let bytes = try CBORCodec().encode([Point(x: 1, y: 2)])

@@ -90,6 +90,36 @@ struct PropertyListTests {
     #expect(throws: DefaultsError.self) { try ground.defaults.value(UUID.self, forKey: "id") }
   }
 
+  @Test func `Text is exported and imported as it is, or it is an error`() throws {
+    let texts = [
+      "\0", "\u{1}", "\r\n", "\r", "\u{FFFE}", "\u{FFFF}", "\u{B}", " a ", "]]>", "&amp;<>",
+      "\u{85}",
+      "\u{2028}", "\t\n", "", "x\u{FEFF}", "e\u{301}", "\u{1F}", "\u{FEFF}", "\u{FEFF}x",
+    ]
+    let ground = try StoreFixture()
+    for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
+      for text in texts {
+        let isRefused = format == .xml && text.unicodeScalars.first == "\u{FEFF}"
+        for values in [[text], [[text]], [[[text: "a"]]]] as [[any Codable & Sendable]] {
+          try ground.defaults.setValue(values[0], forKey: "key")
+          do {
+            let list = try ground.defaults.propertyList(of: ["key"], format: format)
+            #expect(!isRefused, "\(text.debugDescription)")
+            let other = try StoreFixture()
+            try other.defaults.importPropertyList(list)
+            let found = try other.defaults.propertyList(of: ["key"], format: .binary)
+            let before = try ground.defaults.propertyList(of: ["key"], format: .binary)
+            #expect(found == before, "\(text.debugDescription)")
+          } catch let error as DefaultsError where isRefused {
+            #expect(error.code == .propertyList)
+          }
+        }
+      }
+    }
+    try ground.defaults.setValue(1, forKey: "\u{FEFF}a")
+    #expect(throws: DefaultsError.self) { try ground.defaults.propertyList() }
+  }
+
   @Test func `A list holds the keys that are wanted`() throws {
     let ground = try StoreFixture()
     try ground.defaults.setValue(1, forKey: "a")

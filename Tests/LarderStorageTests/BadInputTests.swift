@@ -133,6 +133,23 @@ struct BadInputTests {
     #expect(try await lists.value(forKey: "a")?["nick"] == "$nul")
   }
 
+  @Test func `A value that could not be read again is a typed error and not stored`() async throws {
+    indirect enum Deep: Codable, Sendable { case leaf, node(Deep) }
+    let data = MemoryStorage<String, Data>()
+    let values = (0..<64).reduce(Deep.leaf) { deep, _ in .node(deep) }
+    do {
+      try await data.mapPlistObject(Deep.self).set(values, forKey: "a")
+      Issue.record("It was stored.")
+    } catch StorageError.Code.unsupported {}
+    do {
+      try await data.mapJSONObject([Decimal].self).set([1, .nan], forKey: "a")
+      Issue.record("It was stored.")
+    } catch StorageError.Code.unsupported {}
+    #expect(try await data.value(forKey: "a") == nil)
+    try await data.mapJSONObject([String].self).set(["NaN"], forKey: "a")
+    #expect(try await data.mapJSONObject([String].self).value(forKey: "a") == ["NaN"])
+  }
+
   /// Foundation's reading of these ends the process.
   @Test func `Documents that nest without end are undecodable`() async throws {
     let levels = 100_000
