@@ -50,6 +50,10 @@ struct StorableMacro {
     }
     let list = StoredPropertyList(declaration.memberBlock, forObject: true, context)
     var isValid = list.isValid
+    if let actor = declaration.mainActor {
+      isValid = false
+      context?.reportMainActor(actor)
+    }
     if let type = declaration.as(ClassDeclSyntax.self),
       !type.modifiers.contains(where: {
         $0.name.tokenKind == .keyword(.final)
@@ -147,6 +151,8 @@ struct GeneratedCode {
 
   /// The keys, named as the properties.
   var codingKeys: DeclSyntax {
+    // An enumeration without cases has no raw values.
+    if properties.isEmpty { return "nonisolated private enum CodingKeys: Swift.CodingKey {}" }
     let cases = properties.map { "case \($0.identifier.text) = \(quoted($0.storedName))" }
     return """
       nonisolated private enum CodingKeys: Swift.String, Swift.CodingKey {
@@ -157,9 +163,16 @@ struct GeneratedCode {
 
   var decodingInitializer: DeclSyntax {
     let lines = properties.sorted(by: Self.isStoredFirst).map { property in
-      let fallback = property.typedInitializer.map { ", default: \($0)" } ?? ""
+      let fallback = property.fallback.map { ", default: \($0)" } ?? ""
       return
         "self.\(property.variableName) = try fields.value(.\(property.identifier.text)\(fallback))"
+    }
+    if lines.isEmpty {
+      return """
+        \(raw: access)init(from decoder: any Swift.Decoder) throws {
+        _ = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
+        }
+        """
     }
     return """
       \(raw: access)init(from decoder: any Swift.Decoder) throws {
@@ -174,6 +187,13 @@ struct GeneratedCode {
       let keepsNil = property.initializer != nil ? ", keepsNil: true" : ""
       return
         "try fields.set(.\(property.identifier.text), self.\(property.variableName)\(keepsNil))"
+    }
+    if lines.isEmpty {
+      return """
+        \(raw: access)func encode(to encoder: any Swift.Encoder) throws {
+        _ = LarderObjects.StoredFieldsEncoder(encoder, keyedBy: CodingKeys.self)
+        }
+        """
     }
     return """
       \(raw: access)func encode(to encoder: any Swift.Encoder) throws {
@@ -261,21 +281,25 @@ extension DeclModifierListSyntax {
   }
 }
 
-extension DeclModifierListSyntax {
-  /// Whether the declaration can be named in its file only.
-  fileprivate var isPrivate: Bool {
-    contains { modifier in
-      modifier.detail == nil
-        && [.keyword(.fileprivate), .keyword(.private)].contains(modifier.name.tokenKind)
+extension DeclGroupSyntax {
+  /// The attribute that isolates a type to the main actor, or `nil` without one.
+  var mainActor: AttributeSyntax? {
+    for element in attributes {
+      guard let attribute = element.as(AttributeSyntax.self) else { continue }
+      let name = attribute.attributeName.trimmedDescription.split(separator: ".").last
+      if name == "MainActor" { return attribute }
     }
+    return nil
   }
 }
 
-extension Syntax {
-  /// Whether a declaration inside of this one can be named in its file only.
-  fileprivate var isPrivate: Bool {
-    if let group = asProtocol((any DeclGroupSyntax).self) { return group.modifiers.isPrivate }
-    return self.is(FunctionDeclSyntax.self) || self.is(ClosureExprSyntax.self)
+extension MacroExpansionContext {
+  /// Reports that a type is isolated to the main actor.
+  func reportMainActor(_ attribute: AttributeSyntax) {
+    report(
+      "actor", at: attribute,
+      "A store reads and writes values on other threads than that of the main actor. Delete "
+        + "@MainActor.")
   }
 }
 

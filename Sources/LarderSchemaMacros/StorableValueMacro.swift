@@ -18,6 +18,10 @@ struct StorableValueMacro: ExtensionMacro {
     providingExtensionsOf type: some TypeSyntaxProtocol, conformingTo protocols: [TypeSyntax],
     in context: some MacroExpansionContext
   ) throws -> [ExtensionDeclSyntax] {
+    if let actor = declaration.mainActor {
+      context.reportMainActor(actor)
+      return []
+    }
     if let enumeration = declaration.as(EnumDeclSyntax.self) {
       if let raw = enumeration.inheritanceClause?.inheritedTypes.first?.type,
         raw.trimmedDescription == "Character"

@@ -18,6 +18,8 @@ struct StoredPropertyDeclaration {
   let isWrapped: Bool
   /// Whether the wrapper is a reference to other objects.
   let isReference: Bool
+  /// The arguments that are written after the wrapper's name.
+  let wrapperArguments: String
   let isIndexed: Bool
   let isUnique: Bool
 
@@ -29,14 +31,12 @@ struct StoredPropertyDeclaration {
     return value
   }
 
-  /// The initial value in the declared type. Without it, the value of a generic call would be that of the
-  /// expression, which is not optional where only the property is.
-  var typedInitializer: String? {
+  /// The value of the stored variable if its field is missing: the initial value, in its wrapper if there is one.
+  var fallback: String? {
     guard let initializer else { return nil }
-    guard !isWrapped, let type = binding.typeAnnotation?.type else { return "\(initializer)" }
-    let optional = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self)
-    let name = optional.map { "\($0.wrappedType.trimmed)?" } ?? "\(type.trimmed)"
-    return "(\(initializer)) as \(name)"
+    guard isWrapped else { return initializer.description }
+    let arguments = wrapperArguments.isEmpty ? "" : ", " + wrapperArguments
+    return ".init(wrappedValue: \(initializer)\(arguments))"
   }
 
   /// The name of the stored variable: that of the wrapper, if there is one.
@@ -181,8 +181,8 @@ struct StoredPropertyList {
         StoredPropertyDeclaration(
           identifier: pattern.identifier.trimmed, storedName: name, binding: binding,
           variable: variable, isWrapped: attributes.isWrapped,
-          isReference: attributes.isReference, isIndexed: attributes.isIndexed,
-          isUnique: attributes.isUnique))
+          isReference: attributes.isReference, wrapperArguments: attributes.wrapperArguments,
+          isIndexed: attributes.isIndexed, isUnique: attributes.isUnique))
     }
     if !attributes.marks.isEmpty, !variable.bindings.contains(where: \.isStored) {
       fail(
@@ -235,6 +235,13 @@ struct StoredPropertyList {
           + "default.")
       return false
     }
+    if Self.reserved.contains(pattern.identifier.text.trimmingBackticks) {
+      fail(
+        context, "reserved", at: variable,
+        "A key path cannot lead to a property named \(pattern.identifier.text.trimmingBackticks). Choose another "
+          + "name, and keep the stored one with @Attribute(name:).")
+      return false
+    }
     if let type = binding.typeAnnotation?.type, type.isFunction {
       fail(
         context, "function", at: binding,
@@ -263,6 +270,9 @@ struct StoredPropertyList {
     }
     return true
   }
+
+  /// The names that the compiler takes for a metatype in a key path.
+  private static let reserved: Set<String> = ["Type", "Protocol"]
 
   private mutating func requireUniqueNames(_ context: (any MacroExpansionContext)?) {
     var seen: [String: String] = [:]
@@ -324,6 +334,7 @@ struct PropertyAttributes {
   private(set) var marks: [String] = []
   private(set) var isWrapped = false
   private(set) var isReference = false
+  private(set) var wrapperArguments = ""
   private var name: String??
 
   var isIndexed: Bool { marks.contains("Indexed") }
@@ -341,7 +352,12 @@ struct PropertyAttributes {
       case "Indexed", "Unique", "Transient": marks.append(String(name))
       case "HasOne", "HasMany": (isWrapped, isReference) = (true, true)
       case "available", "usableFromInline", "inlinable", "MainActor": break
-      default: isWrapped = name.first?.isUppercase == true || isWrapped
+      default:
+        guard name.first?.isUppercase == true else { continue }
+        isWrapped = true
+        if case .argumentList(let arguments) = attribute.arguments {
+          wrapperArguments = arguments.trimmedDescription
+        }
       }
     }
   }

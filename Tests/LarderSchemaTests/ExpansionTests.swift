@@ -227,27 +227,50 @@ import Testing
     ])
   }
 
-  @Test func `A private type without a stored name is refused`() throws {
-    let message =
-      "A private type needs a stored name, because another file may declare a private type of its name, "
-      + "and they would replace each other's objects. Declare it in the body: static let storedName = "
-      + "\"…\"."
+  @Test func `A type of the main actor, or a name that no key path has, is refused`() throws {
+    let actor =
+      "A store reads and writes values on other threads than that of the main actor. Delete "
+      + "@MainActor."
+    let name =
+      "Choose another name, and keep the stored one with @Attribute(name:)."
     try refuse([
-      Refusal("@Storable private struct Car { let id: Int }", 1, message),
-      Refusal("@Storable fileprivate final class Car { let id: Int }", 1, message),
-      Refusal("private enum Inner { @Storable struct Car { let id: Int } }", 22, message),
+      Refusal("@MainActor @Storable struct Car { let id: Int; var year: Int }", 1, actor),
+      Refusal(
+        "@Storable @MainActor final class Car { let id: Int; init() { id = 1 } }", 11, actor),
+      Refusal("@StorableValue @MainActor struct Engine { var power = 1 }", 16, actor),
+      Refusal("@StorableValue @MainActor enum Fuel: String { case petrol }", 16, actor),
+      Refusal(
+        "@Storable struct Car { let id: Int; var `Type`: Int }", 37,
+        "A key path cannot lead to a property named Type. \(name)"),
+      Refusal(
+        "@StorableValue struct Engine { var `Protocol` = 1 }", 32,
+        "A key path cannot lead to a property named Protocol. \(name)"),
     ])
+  }
+
+  @Test func `A wrapped property keeps its default, and a value may have no properties`() throws {
     let output = try MacroCompiler(
       """
-      @Storable private struct Car { let id: Int; static let storedName = "Car" }
-      @Storable fileprivate struct Bus {
-        private(set) var id: Int
-        static var storedName: String { "Bus" }
+      @propertyWrapper struct Clamped: Codable, Sendable {
+        var wrappedValue: Int
+        init(wrappedValue: Int, most: Int = 9) { self.wrappedValue = min(wrappedValue, most) }
       }
-      private enum Inner { @Storable struct Van { let id: Int; static let storedName = "Van" } }
-      @Storable struct Truck { let id: Int; private(set) var load = 0 }
+      @StorableValue struct Nothing {}
+      @StorableValue struct Scratch { @Transient var count = 0 }
+      @Storable struct Car {
+        let id: Int
+        @Clamped var doors: Int
+        @Clamped var seats = 3
+        @Clamped(most: 200) var speed = 120
+        @HasMany var parts: [Car] = []
+        var nothing = Nothing()
+      }
       """)
-    #expect(output.errors == [])
+    #expect(output.allErrors == [])
+    let code = output.expansions.joined()
+    #expect(code.contains("self._doors = try fields.value(.doors)\n"))
+    #expect(code.contains("value(.seats, default: .init(wrappedValue: 3))"))
+    #expect(code.contains("value(.speed, default: .init(wrappedValue: 120, most: 200))"))
   }
 
   /// The messages of all errors, without their places.
@@ -268,6 +291,20 @@ import Testing
         "'init(_:_:unique:)' is unavailable: An index needs numbers, texts, dates or raw values, or a "
           + "path to one: \\.engine.power."
       ])
+    #expect(
+      try messages(
+        """
+        @StorableValue enum Fuel: String { case petrol }
+        @Storable struct Car {
+          let id: String
+          @Indexed var tags: [String]
+          @Unique var fuels: Set<Fuel>
+          @Indexed var notes: [Int]?
+        }
+        """) == [
+          "'init(_:_:unique:)' is unavailable: The elements of a list are indexed by Index(_:each:) in "
+            + "static let indexes."
+        ])
     #expect(
       try messages(
         """
@@ -313,6 +350,11 @@ import Testing
         _ = cars.where { $0.name != 3 }
         _ = cars.where { $0.year < other }
         _ = cars.where { $0.price <= $0.year }
+        _ = cars.where { "2020" == $0.year }
+        _ = cars.where { int < $0.price }
+        _ = cars.where { Double(int) >= $0.year }
+        _ = cars.where { $0.year != $0.name }
+        _ = cars.where { 2020 == $0.year && 3 < $0.price || other == $0.sold && int <= $0.sold }
         _ = cars.where { $0.year == 2020 && $0.price > 3 || $0.sold == other && $0.sold >= int }
       }
       """
@@ -320,6 +362,7 @@ import Testing
     #expect(
       try messages(source) == [
         "'==' \(text)", "'>' \(text)", "'!=' \(text)", "'<' \(text)", "'<=' \(text)",
+        "'>=' \(text)",
       ])
   }
 

@@ -60,4 +60,112 @@ extension PredicateProperty {
   public static func >= <Other>(property: Self, value: Other) -> ObjectPredicate<Object> {
     .noObject
   }
+
+  /// Not available: the value and the property have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func == <Other>(value: Other, property: Self) -> ObjectPredicate<Object> {
+    .noObject
+  }
+
+  /// Not available: the properties have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func == <Other>(
+    left: Self, right: PredicateProperty<Object, Other>
+  ) -> ObjectPredicate<Object> { .noObject }
+
+  /// Not available: the value and the property have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func != <Other>(value: Other, property: Self) -> ObjectPredicate<Object> {
+    .noObject
+  }
+
+  /// Not available: the properties have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func != <Other>(
+    left: Self, right: PredicateProperty<Object, Other>
+  ) -> ObjectPredicate<Object> { .noObject }
+
+  /// Not available: the value and the property have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func < <Other>(value: Other, property: Self) -> ObjectPredicate<Object> {
+    .noObject
+  }
+
+  /// Not available: the properties have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func < <Other>(
+    left: Self, right: PredicateProperty<Object, Other>
+  ) -> ObjectPredicate<Object> { .noObject }
+
+  /// Not available: the value and the property have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func <= <Other>(value: Other, property: Self) -> ObjectPredicate<Object> {
+    .noObject
+  }
+
+  /// Not available: the properties have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func <= <Other>(
+    left: Self, right: PredicateProperty<Object, Other>
+  ) -> ObjectPredicate<Object> { .noObject }
+
+  /// Not available: the value and the property have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func > <Other>(value: Other, property: Self) -> ObjectPredicate<Object> {
+    .noObject
+  }
+
+  /// Not available: the properties have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func > <Other>(
+    left: Self, right: PredicateProperty<Object, Other>
+  ) -> ObjectPredicate<Object> { .noObject }
+
+  /// Not available: the value and the property have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func >= <Other>(value: Other, property: Self) -> ObjectPredicate<Object> {
+    .noObject
+  }
+
+  /// Not available: the properties have different types.
+  @available(
+    *, unavailable, message: "The types differ: convert the value to the type of the property."
+  )
+  @_disfavoredOverload
+  public static func >= <Other>(
+    left: Self, right: PredicateProperty<Object, Other>
+  ) -> ObjectPredicate<Object> { .noObject }
 }

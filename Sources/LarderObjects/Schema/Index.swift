@@ -158,6 +158,32 @@ public struct Index<Object: Storable>: Sendable {
     self.init(shape, nil) { _ in [] }
   }
 
+  /// Not available: a list has no key, but each of its elements has one.
+  @available(
+    *, unavailable,
+    message: "The elements of a list are indexed by Index(_:each:) in static let indexes."
+  )
+  @_disfavoredOverload
+  public init<Elements: Collection>(
+    _ name: String, _ path: Path<Object, Elements>, unique: Bool = false
+  ) {
+    let shape = Self.shape(name, [AnyPath(path: path)], "\(Elements.self)", unique: unique, nil)
+    self.init(shape, nil) { _ in [] }
+  }
+
+  /// Not available: a list has no key, but each of its elements has one.
+  @available(
+    *, unavailable,
+    message: "The elements of a list are indexed by Index(_:each:) in static let indexes."
+  )
+  @_disfavoredOverload
+  public init<Elements: Collection>(
+    _ name: String, _ path: Path<Object, Elements?>, unique: Bool = false
+  ) {
+    let shape = Self.shape(name, [AnyPath(path: path)], "\(Elements.self)?", unique: unique, nil)
+    self.init(shape, nil) { _ in [] }
+  }
+
   private init(
     _ shape: IndexShape, _ condition: ObjectPredicate<Object>?,
     _ makeKeys: @escaping @Sendable (Object) -> [[UInt8]]
