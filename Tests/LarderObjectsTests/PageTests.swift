@@ -145,13 +145,23 @@ import Testing
     for text in ["", "x", "####", "AAAA", String(cursor.description.dropLast(4))] {
       #expect(isRefused(query, PageCursor(text)), "\(text)")
     }
-    // Any change in it gives an error or a page, never a crash.
+    // Any change in it is an error, and no other place in the result.
+    let text = cursor.description
     for _ in 0..<500 {
-      var text = Array(cursor.description.utf8)
-      text[Int.random(in: text.indices, using: &random)] = UInt8.random(
+      var bytes = Array(text.utf8)
+      bytes[Int.random(in: bytes.indices, using: &random)] = UInt8.random(
         in: 45...122, using: &random)
-      _ = try? query.page(after: PageCursor(String(decoding: text, as: UTF8.self)), size: 2)
+      let changed = String(decoding: bytes, as: UTF8.self)
+      if changed != text { #expect(isRefused(query, PageCursor(changed)), "\(changed)") }
     }
+    for count in 1...text.count {
+      #expect(isRefused(query, PageCursor(String(text.dropLast(count)))))
+      #expect(isRefused(query, PageCursor(String(text.dropFirst(count)))))
+    }
+    for changed in [text + "\n", " " + text, text + "=", text + "A", text.uppercased()] {
+      #expect(isRefused(query, PageCursor(changed)), "\(changed)")
+    }
+    #expect(!isRefused(query, PageCursor(text)))
   }
 
   @Test func `A page in the order of an index begins at its place`() throws {

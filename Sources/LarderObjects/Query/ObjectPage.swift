@@ -51,17 +51,35 @@ public struct PageCursor: Sendable, Hashable, Codable, LosslessStringConvertible
   }
 
   init(_ content: Content) throws {
-    let text = Data(try CBOREncoder().encode(content)).base64EncodedString()
-    description = String(
-      text.compactMap { $0 == "=" ? nil : $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
+    let bytes = try CBOREncoder().encode(content)
+    self.init(bytes: bytes + Self.check(of: bytes))
   }
 
-  /// The decoded content, or `nil` if the string is damaged.
+  private init(bytes: [UInt8]) {
+    description = String(
+      Data(bytes).base64EncodedString().compactMap {
+        $0 == "=" ? nil : $0 == "+" ? "-" : $0 == "/" ? "_" : $0
+      })
+  }
+
+  /// The decoded content, or `nil` if the string is damaged: if it was cut, or has another character.
   var content: Content? {
     var text = String(description.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
     text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-    guard let data = Data(base64Encoded: text) else { return nil }
-    return try? CBORDecoder().decode(Content.self, from: Array(data))
+    guard let data = Data(base64Encoded: text), data.count > Self.checkSize else { return nil }
+    let bytes = Array(data.dropLast(Self.checkSize))
+    // One position has one string: the last character has bits that the bytes do not need.
+    guard Self.check(of: bytes) == Array(data.suffix(Self.checkSize)),
+      PageCursor(bytes: Array(data)).description.utf8.elementsEqual(description.utf8)
+    else { return nil }
+    return try? CBORDecoder().decode(Content.self, from: bytes)
+  }
+
+  private static let checkSize = 4
+
+  private static func check(of bytes: [UInt8]) -> [UInt8] {
+    let hash = XXH64.hash(bytes)
+    return (0..<checkSize).map { UInt8(truncatingIfNeeded: hash >> (8 * UInt64($0))) }
   }
 
   /// The content of a cursor's string.

@@ -16,7 +16,7 @@ internal import LarderSystem
 //
 //     CBOR { "v": 1, "q": fingerprint of the query, "s": the sequence number, "k": the values }
 //
-// in base64 for URLs. If an index has the sort's order, the scan begins at the index entry (values,
+// and four bytes of their hash, in base64 for URLs. If an index has the sort's order, the scan begins at the index entry (values,
 // sequence number); without a sort, at the sequence number; otherwise the query skips the objects
 // before the position.
 
