@@ -166,7 +166,17 @@ extension ObjectStore {
     }
   }
 
-  @Test(.timeLimit(.minutes(60)))
+  @Test func `The error for a long text that is no query shows its beginning`() throws {
+    let ground = try StoreFixture()
+    try ground.store.save(Article(id: 1, title: "a b"))
+    let text = String(repeating: "(", count: 100_000)
+    let query = ground.store.objects(Article.self).matching(text)
+    let error = #expect(throws: ObjectError.self) { try query.fetch() }
+    #expect(error?.code == .invalidTextQuery)
+    #expect((error?.message.count ?? 0) < 2_400)
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `The index of a search must be declared, and clear`() throws {
     let ground = try StoreFixture()
     let store = ground.store

@@ -152,8 +152,10 @@ extension ObjectTypeDescriptor {
   }
 
   fileprivate func invalid(_ search: TextSearch, _ reason: String) -> ObjectError {
-    ObjectError(
+    let isLong = search.text.unicodeScalars.count > 2_000
+    let shown = isLong ? String(search.text.unicodeScalars.prefix(2_000)) + "…" : search.text
+    return ObjectError(
       .invalidTextQuery, type: name,
-      "The full-text query '\(search.text)' is not valid. \(reason)", index: search.index)
+      "The full-text query '\(shown)' is not valid. \(reason)", index: search.index)
   }
 }
