@@ -64,7 +64,56 @@ struct Tagged: Storable, Equatable {
   static let indexes = [Index<Tagged>("key", \.key, unique: true)]
 }
 
-@Suite(.timeLimit(.minutes(60)))
+/// A field that may be missing and not be null, as one with a default.
+struct Tariff: Storable {
+  let id: Int
+  var prices: [String: Decimal]
+
+  enum CodingKeys: String, CodingKey { case id, prices }
+
+  init(id: Int, prices: [String: Decimal]) { (self.id, self.prices) = (id, prices) }
+
+  init(from decoder: any Decoder) throws {
+    let values = try decoder.container(keyedBy: CodingKeys.self)
+    id = try values.decode(Int.self, forKey: .id)
+    prices =
+      values.contains(.prices) ? try values.decode([String: Decimal].self, forKey: .prices) : [:]
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var values = encoder.container(keyedBy: CodingKeys.self)
+    try values.encode(id, forKey: .id)
+    try values.encodeIfPresent(prices.isEmpty ? nil : prices, forKey: .prices)
+  }
+}
+
+/// A field that the program writes as null.
+struct Noted: Storable {
+  let id: Int
+  var note: String?
+
+  init(id: Int, note: String?) { (self.id, self.note) = (id, note) }
+
+  enum CodingKeys: String, CodingKey { case id, note }
+
+  func encode(to encoder: any Encoder) throws {
+    var values = encoder.container(keyedBy: CodingKeys.self)
+    try values.encode(id, forKey: .id)
+    if let note {
+      try values.encode(note, forKey: .note)
+    } else {
+      try values.encodeNil(forKey: .note)
+    }
+  }
+}
+
+struct Keeper: Storable {
+  let id: Int
+  @HasOne var owner: Keeper?
+  @HasMany var others: [Keeper]
+}
+
+@Suite(.timeLimit(.minutes(15)))
 struct ImportModelTests {
   @discardableResult
   private func take(
@@ -182,6 +231,40 @@ struct ImportModelTests {
       #expect(try target.store.object(Invoice.self, id: invoice.id) == invoice, "\(seed)")
     }
     #expect(try target.store.storage.verify() == [])
+  }
+
+  @Test func `Null for a field that may be missing is a missing field, which has its default`()
+    throws
+  {
+    let ground = try StoreFixture()
+    try ground.store.save(Tariff(id: 1, prices: [:]))
+    try take(["{\"id\":2,\"prices\":null}", "{\"id\":3}"], "Tariff", ground)
+    #expect(try ground.store.objects(Tariff.self).fetch().map(\.prices) == [[:], [:], [:]])
+    // A program that writes null reads it.
+    try ground.store.save(Noted(id: 1, note: nil))
+    try take(["{\"id\":2,\"note\":null}"], "Noted", ground)
+    #expect(try ground.store.objects(Noted.self).fetch().map(\.note) == [nil, nil])
+    #expect(
+      try ground.untyped.count(
+        DynamicQuery(condition: QueryParser.condition("note == nil")),
+        of: ground.type("Noted")) == 2)
+    try ground.store.save(Noted(id: 2, note: "x"))
+  }
+
+  @Test(arguments: ["1.5", "{}", "[null]", "[\"1\", 2]", "true"])
+  func `A reference after a schema is an id or a list of ids`(value: String) throws {
+    let ground = try StoreFixture()
+    try ground.store.save(Keeper(id: 1, owner: nil, others: []))
+    for field in ["owner", "others"] {
+      let line = "{\"id\":2,\"\(field)\":\(value)}"
+      let error = #expect(throws: DynamicObjectError.self) {
+        try take([line], "Keeper", ground, isExport: true)
+      }
+      #expect(error?.code == .invalidLine && error!.message.contains(field), "\(error!)")
+    }
+    try take(
+      ["{\"id\":2,\"owner\":\"1\",\"others\":[\"1\",\"2\"]}"], "Keeper", ground, isExport: true)
+    #expect(try ground.store.object(Keeper.self, id: 2)?.others.map(\.id) == [1, 2])
   }
 
   @Test func `A unique index that is created from a file refuses a second object of its key`()

@@ -40,7 +40,7 @@ struct QueryParserTests {
       ("name.hasPrefix(3)", 16, "unexpected"), ("a == 2026-13-01", 6, "invalidDate"),
       ("a == 2026-02-29", 6, "invalidDate"), ("a in 5", 7, "unexpected"),
       ("3 in [3]", 1, "unexpected"), ("a b", 3, "unexpected"), ("1 < a < 3", 7, "unexpected"),
-      ("a == 99999999999999999999999999999999999999999", 6, "invalidNumber"),
+      ("a == 1e999", 6, "invalidNumber"),
       ("a == 1x", 6, "invalidNumber"), ("3", 2, "unexpected"), ("a & b", 3, "invalidCharacter"),
       ("hasPrefix(\"a\")", 1, "unexpected"), ("a == [1, b]", 10, "unexpected"),
       ("“a” == b", 1, "invalidCharacter"), ("a.", 3, "unexpected"),

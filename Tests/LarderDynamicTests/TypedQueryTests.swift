@@ -255,6 +255,52 @@ struct TypedQueryTests {
     if let error { #expect("\(error.message) \(error.advice)".contains(part), "\(error)") }
   }
 
+  @Test func `A range of dates needs no spaces`() throws {
+    let ground = try StoreFixture()
+    try ground.store.save(
+      (0..<8).map {
+        Person(
+          id: $0, name: "", age: 0, born: Date(timeIntervalSinceReferenceDate: Double($0) / 4),
+          token: UUID())
+      })
+    for (range, ids) in [
+      ("2001-01-01...2001-01-02", 0..<8), ("2001-01-01..<2001-01-01T00:00:01", 0..<4),
+      ("2001-01-01T00:00:00.25Z..<2001-01-01T00:00:00.5Z", 1..<2),
+      ("2001-01-01T00:00:00.5...2001-01-01T00:00:01.25+00:00", 2..<6),
+      ("2001-01-01T01:00:01+01:00...2001-01-02", 4..<8),
+    ] {
+      #expect(try ground.ids("born in \(range)") == ids.map { "\($0)" }, "\(range)")
+    }
+    for text in ["2001-01-01.5", "2001-01-01T00:00:00.", "2001-01-01T00:00:00.5.5"] {
+      #expect(throws: QueryTextError.self, "\(text)") {
+        _ = try QueryParser.condition("born == \(text)")
+      }
+    }
+  }
+
+  @Test func `A constant may be any decimal, also one beyond all integers`() throws {
+    let ground = try StoreFixture()
+    var random = Seed.announce().generator()
+    let digits = ["6132956268019284280e39", "9367552189606673485166693678819493519200", "1e-100"]
+    try ground.store.save(
+      digits.enumerated().map { id, digits in
+        let station = Station(id: "s", name: "", share: 0, height: 0)
+        var reading = Reading(id, [station], &random)
+        reading.money = Decimal(string: digits)!
+        reading.total = .max
+        reading.double = Double(digits)!
+        return reading
+      })
+    for (id, digits) in digits.enumerated() {
+      let whole = Decimal(string: digits)!.description
+      #expect(try ground.ids("money == \(whole)", "Reading") == ["\(id)"])
+      #expect(try ground.ids("\(whole) < money", "Reading").count == [0, 1, 2][id])
+      #expect(try ground.ids("double in [\(whole)]", "Reading") == ["\(id)"])
+    }
+    let large = String(repeating: "9", count: 60)
+    #expect(try ground.ids("total < \(large) && total > -\(large)", "Reading").count == 3)
+  }
+
   @Test func `A text that begins with a mark or a modifier is the text between the quotes`() throws
   {
     let ground = try StoreFixture()

@@ -96,7 +96,10 @@ struct ShapeFitting {
       throw Flaw(
         message: "\(Self.shown(path)) is null, and the program requires a value (\(shape.kind))")
     }
-    if shape.kind == "reference" { return try resolved(value, path) }
+    if shape.kind == "reference" {
+      guard Self.isReference(value) else { throw Self.otherKind(shape, path) }
+      return value
+    }
     do {
       return try inside(value, shape, path)
     } catch let flaw as Flaw where flaw.isOfForm {
@@ -105,6 +108,19 @@ struct ShapeFitting {
       guard try forms?.has(value, at: path) ?? true else { throw flaw }
       return value
     }
+  }
+
+  /// Whether a value is an id, or a list of ids.
+  private static func isReference(_ value: CBORValue) -> Bool {
+    func isID(_ value: CBORValue) -> Bool { if case .text = value { true } else { false } }
+    if case .array(let values) = value { return values.allSatisfy(isID) }
+    return isID(value)
+  }
+
+  private static func otherKind(_ shape: ValueShape, _ path: [String]) -> Flaw {
+    Flaw(
+      message:
+        "\(shown(path)) does not have the declared kind (\(shape.kind)), or is out of its range")
   }
 
   private func inside(
@@ -128,11 +144,7 @@ struct ShapeFitting {
     case ("map", .map), ("map", .array), ("array", .array): throw unknown(shape, path)
     default:
       guard let plain = Self.scalar(value, shape), shape.decodes(plain) || trusts(plain, shape)
-      else {
-        throw Flaw(
-          message: "\(Self.shown(path)) does not have the declared kind (\(shape.kind)), or is out "
-            + "of its range")
-      }
+      else { throw Self.otherKind(shape, path) }
       return plain
     }
   }
@@ -165,6 +177,12 @@ struct ShapeFitting {
           message: "the program does not declare a field \(pair.key.jsonText())"
             + (path.isEmpty ? "" : " of \(Self.shown(path))") + "; it declares "
             + shape.members.keys.sorted().joined(separator: ", "), isOfForm: !path.isEmpty)
+      }
+      // A missing field has the default of the property, or is nil. A property that is not optional and has
+      // a default cannot be null, and the catalog does not tell them apart.
+      if pair.value == .null, field.isOptional, let forms, try !forms.has(.null, at: path + [name])
+      {
+        continue
       }
       missing[name] = nil
       result.append(CBORValue.Pair(pair.key, try fitted(pair.value, field, at: path + [name])))

@@ -228,10 +228,12 @@ struct QueryLexer {
       }
       return .real(real)
     }
-    guard let integer = Int128(digits) else {
+    if let integer = Int128(digits) { return .integer(integer) }
+    // A decimal has more digits; it is read from the source.
+    guard let real = Double(digits), real.isFinite else {
       throw error(.invalidNumber, at: start, "The number is too large.")
     }
-    return .integer(integer)
+    return .real(real)
   }
 
   private mutating func digitRun() -> String {
@@ -252,15 +254,21 @@ struct QueryLexer {
         index == 4 || index == 7 ? scalar == "-" : Self.isDigit(scalar)
       })
     else { return nil }
-    let time = rest.dropFirst(10).prefix {
-      Self.isDigit($0) || "TtZz:.+-".unicodeScalars.contains($0)
-    }
-    let written = source(position..<(position + day.count + time.count))
+    // A point belongs to the time before a digit only: in a range, others follow the date.
+    let time = rest.dropFirst(10)
+    let length =
+      time.indices.first { index in
+        if time[index] == "." {
+          return !(time.dropFirst(index + 1 - time.startIndex).first.map(Self.isDigit) ?? false)
+        }
+        return !Self.isDigit(time[index]) && !"TtZz:+-".unicodeScalars.contains(time[index])
+      } ?? time.endIndex
+    let written = source(position..<(position + length - rest.startIndex))
     guard let seconds = CalendarDate.seconds(written) else {
       throw error(
         .invalidDate, at: position,
         "\(written) is not a date. Write 2026-01-31, or 2026-01-31T12:00:00Z.")
     }
-    return (seconds, day.count + time.count)
+    return (seconds, length - rest.startIndex)
   }
 }

@@ -182,7 +182,8 @@ public struct StoreTransaction: ~Copyable {
 
   @inline(never)
   private mutating func addWritten(_ space: NamespaceHandle) {
-    guard writtenSpaces!.count < 64, !writtenSpaces!.contains(where: { $0.nameBytes == space.nameBytes })
+    guard writtenSpaces!.count < 64,
+      !writtenSpaces!.contains(where: { $0.nameBytes == space.nameBytes })
     else { return }
     writtenSpaces!.append(space)
   }
