@@ -25,8 +25,16 @@ struct StressTool: AsyncParsableCommand {
       Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
       DamageCommand.self, DamageWorkerCommand.self, FuzzCommand.self, FuzzWorkerCommand.self,
       DifferentialCommand.self, ChurnCommand.self, ChurnWorkerCommand.self,
-    ],
+    ] + toolFuzz,
     defaultSubcommand: Run.self)
+
+  private static var toolFuzz: [any ParsableCommand.Type] {
+    #if Macros
+    [ToolFuzzCommand.self]
+    #else
+    []
+    #endif
+  }
 }
 
 /// The options that every mode of the tool has.
