@@ -36,6 +36,9 @@ enum StoreLocation {
   /// Whether `LARDER_STORE` names a directory.
   static var isNamed: Bool { environment(variable)?.isEmpty == false }
 
+  static let queuesDescription =
+    "$LARDER_STORE, else $XDG_DATA_HOME/larder/queues, else ~/.local/share/larder/queues"
+
   /// The default store of queues: `$XDG_DATA_HOME/larder/queues`, else `~/.local/share/larder/queues`.
   static var queues: String {
     let objects = URL(fileURLWithPath: StoreDirectory.defaultObjectPath)
@@ -112,13 +115,16 @@ struct StoreArguments: ParsableArguments {
   }
 
   /// Opens a store that exists, for a command that only reads. The store stays as it is: a damaged
-  /// cache is an error here, where a program starts it empty.
+  /// cache is an error here, where a program starts it empty. While no process has it open, none of its
+  /// files is opened for writing.
   ///
+  /// - Parameter awaitsOthers: Whether changes by other processes are awaited, also by those that come later.
   /// - Throws: ``ToolError`` with exit status 2 if the store is missing.
-  func openForReading() throws -> SharedStore {
+  func openForReading(awaitsOthers: Bool = false) throws -> SharedStore {
     guard let found = try SharedStore.durability(ofStoreAt: path) else { throw missing }
     var options = options(durability ?? found)
     options.readsOnly = true
+    options.awaitsOthers = awaitsOthers
     return try SharedStore(at: path, options)
   }
 
@@ -128,13 +134,6 @@ struct StoreArguments: ParsableArguments {
   func openOrCreate(_ missing: Durability = .cache) throws -> SharedStore {
     let found = try SharedStore.durability(ofStoreAt: path)
     return try SharedStore(at: path, options(durability ?? found ?? missing))
-  }
-
-  /// Returns these options for a command of a queue. A queue has to survive a crash of the machine, so
-  /// its default store is a durable one, apart from the default store, which is a cache.
-  var ofQueue: StoreArguments {
-    if store != nil || StoreLocation.isNamed { return self }
-    return at(StoreLocation.queues)
   }
 
   /// Makes the store the default one of the commands that this process starts.
@@ -166,8 +165,9 @@ struct KeyArguments: ParsableArguments {
     help: ArgumentHelp(
       """
       The type of the key, as `larder list` names it: text, integer, uuid, bytes (hexadecimal \
-      digits), real, date, boolean, described (the description of a Swift key) or composite, such \
-      as (text:home, integer:3). The text 1 and the integer 1 are different keys.
+      digits), real, date, boolean, described (the description of a Swift key), composite, such \
+      as (text:home, integer:3), or raw (tag and bytes, such as 1:00ff). The text 1 and the integer 1 are \
+      different keys.
       """, valueName: "type"))
   var keyType = KeyKind.text
 

@@ -19,8 +19,10 @@ struct QueueCommand: AsyncParsableCommand {
       by one process. Elements that this command pushes are text; it shows elements of every type.
 
       Without --store and LARDER_STORE the queue is in $XDG_DATA_HOME/larder/queues, else \
-      ~/.local/share/larder/queues. A store that a command creates is durable, unless --durability \
-      names another kind: the elements of a cache are lost if the machine crashes.
+      ~/.local/share/larder/queues: not in the default store of the other commands, which is a cache. \
+      A store that a command creates is durable, unless --durability names another kind: the elements \
+      of a cache are lost if the machine crashes. A queue of a program is in the program's store: name \
+      that with --store.
 
       EXAMPLES
         larder queue push images a.png b.png
@@ -58,6 +60,11 @@ enum QueueElement {
     }
   }
 
+  /// Prints a hint, unless there is none.
+  static func tell(_ hint: String) {
+    if !hint.isEmpty { Console.printError("larder:" + hint) }
+  }
+
   static func value(_ element: StoredDeque.Element) throws -> EntryValue {
     try EntryValue(codec: CodecIdentifier(rawValue: element.codec), payload: element.payload)
   }
@@ -77,7 +84,7 @@ struct QueuePushCommand: ParsableCommand {
   @Argument(help: "The elements.")
   var elements: [String]
 
-  @OptionGroup var arguments: StoreArguments
+  @OptionGroup var arguments: QueueStoreArguments
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
@@ -89,7 +96,7 @@ struct QueuePushCommand: ParsableCommand {
         let (codec, payload) = try StandardCoding.encode(text, codec: CBORCodec())
         return StoredDeque.Element(codec: codec.rawValue, payload: payload)
       }
-      let store = try arguments.ofQueue.openOrCreate(.durable)
+      let store = try arguments.openOrCreate()
       defer { store.close() }
       try queue.deque(store).push(encoded, at: .last)
     }
@@ -107,17 +114,19 @@ struct QueuePopCommand: ParsableCommand {
       """)
 
   @OptionGroup var queue: QueueArguments
-  @OptionGroup var arguments: StoreArguments
+  @OptionGroup var arguments: QueueStoreArguments
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.ofQueue.openExisting()
+      let store = try arguments.openExisting(for: queue.name)
       defer { store.close() }
       let deque = queue.deque(store)
       // The claim of a process that ends is over at once. The lease is for one that is stopped.
       guard let claimed = try deque.claim(lease: .seconds(3600)) else {
         throw ToolError(
-          "notFound", "No element of the queue \(queue.name) is due.", exit: Exit.negative)
+          "notFound",
+          "No element of the queue \(queue.name) is due." + arguments.hint(for: queue.name),
+          exit: Exit.negative)
       }
       // A failed output ends the process, and with it the claim.
       if arguments.json {
@@ -144,13 +153,14 @@ struct QueueListCommand: ParsableCommand {
   var limit = 100
 
   @OptionGroup var queue: QueueArguments
-  @OptionGroup var arguments: StoreArguments
+  @OptionGroup var arguments: QueueStoreArguments
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.ofQueue.openForReading()
+      let store = try arguments.openForReading(of: queue.name)
       defer { store.close() }
       let elements = try queue.deque(store).elements(limit: limit)
+      if elements.isEmpty { QueueElement.tell(arguments.hint(for: queue.name)) }
       guard arguments.json else {
         for element in elements {
           Console.line(TextLayout.cleaned(try QueueElement.text(element)))
@@ -171,16 +181,19 @@ struct QueueStatusCommand: ParsableCommand {
   @Argument(help: "The name of the queue.")
   var name: String
 
-  @OptionGroup var arguments: StoreArguments
+  @OptionGroup var arguments: QueueStoreArguments
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.ofQueue.openForReading()
+      let store = try arguments.openForReading(of: name)
       defer { store.close() }
       let deque = StoredDeque(store, name: name, maximumAttempts: .max)
       let (state, failed) = try deque.states()
       let claims = try deque.claimStatus(in: state)
       let delayed = try deque.delayedCount(in: state)
+      if state.waitingCount + claims.count + failed.waitingCount == 0 {
+        QueueElement.tell(arguments.hint(for: name))
+      }
       guard arguments.json else {
         let later = delayed > 0 ? " (\(delayed) to be tried again later)" : ""
         Console.line(
@@ -224,11 +237,11 @@ struct QueueRetryCommand: ParsableCommand {
   @Argument(help: "The name of the queue.")
   var name: String
 
-  @OptionGroup var arguments: StoreArguments
+  @OptionGroup var arguments: QueueStoreArguments
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.ofQueue.openExisting()
+      let store = try arguments.openExisting(for: name)
       defer { store.close() }
       let count: Int = try StoredDeque(store, name: name, maximumAttempts: .max).retryFailed()
       guard arguments.json else { return Console.line("\(count)") }

@@ -17,7 +17,8 @@ struct QueueRunCommand: AsyncParsableCommand {
       renewed until then: it ends if this process is stopped. Otherwise the element returns to its \
       place and is tried again after --retry-after; after --attempts it is one of the --failed. If \
       this process is killed, another one gets it within a second, although the command itself may \
-      run on. LARDER_STORE is the path of the store in the command's environment.
+      run on. LARDER_STORE is the path of the store in the command's environment: commands of larder that \
+      it starts use this store, unless they have --store.
 
       This command ends when no element is due, or with --wait never. A signal for this \
       process goes to the command, whose element is then no attempt, and ends this process. A command \
@@ -72,7 +73,7 @@ struct QueueRunCommand: AsyncParsableCommand {
     completion: .file())
   var command: [String] = []
 
-  @OptionGroup var arguments: StoreArguments
+  @OptionGroup var arguments: QueueStoreArguments
 
   func validate() throws {
     guard command.first?.isEmpty == false else {
@@ -90,11 +91,10 @@ struct QueueRunCommand: AsyncParsableCommand {
         readsInput: true)
     } catch { throw MemoOptions.refuse(error) }
     var finish: (() -> Void)?
-    var hasFailed = false
+    var (hasFailed, hasRun) = (false, false)
     try await Console.reporting(json: arguments.json) {
       // Without --wait there is nothing to do in a new store: its name is a mistake.
-      let place = arguments.ofQueue
-      let store = try wait ? place.openOrCreate(.durable) : place.openExisting()
+      let store = try wait ? arguments.openOrCreate() : arguments.openExisting(for: name)
       defer { store.close() }
       arguments.export(store)
       let deque = StoredDeque(store, name: name, maximumAttempts: attempts)
@@ -104,11 +104,14 @@ struct QueueRunCommand: AsyncParsableCommand {
           break
         }
         guard let claimed = try await deque.claim(lease: lease ?? .seconds(3600)) else {
+          if !hasRun { QueueElement.tell(arguments.hint(for: name)) }
+          hasRun = true
           guard wait else { break }
           // Signals are caught since the first command.
           _ = try await deque.waitForElement(until: deque.deadline(after: .milliseconds(500)))
           continue
         }
+        hasRun = true
         guard let argument = try argument(of: claimed.element) else {
           Console.printError("larder: An element is no argument of a command; it has failed.")
           hasFailed = true
