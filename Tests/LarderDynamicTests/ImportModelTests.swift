@@ -57,6 +57,53 @@ struct Invoice: Storable, Equatable {
   }
 }
 
+/// An object whose fields are not known to the catalog: the first one has none of them.
+struct Parcel: Storable, Equatable {
+  enum Level: String, Codable { case low, high }
+  enum Rank: Int, Codable { case first = 1, third = 3 }
+  struct Inner: Codable, Equatable {
+    var weight: UInt8
+    var scale: Float
+    var level: Level
+    var names: [String: Level]
+    var price: Decimal
+    var day: Date
+  }
+  enum Content: Codable, Equatable {
+    case empty
+    case box(Inner, note: String, rank: Rank)
+  }
+
+  let id: Int
+  var content: Content
+
+  static let inner = Inner(
+    weight: 200, scale: 1.5, level: .low, names: ["x": .high, "y": .low], price: 2.5,
+    day: Date(timeIntervalSince1970: 0))
+}
+
+struct Address: Codable, Hashable, IndexValue {
+  let text: String
+  init(_ text: String) { self.text = text }
+  init(from decoder: any Decoder) throws {
+    text = try decoder.singleValueContainer().decode(String.self)
+  }
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(text)
+  }
+  func encodeIndexKey(into encoder: inout IndexKeyEncoder) {
+    text.lowercased().encodeIndexKey(into: &encoder)
+  }
+}
+
+/// An object with a unique index whose keys only the program makes.
+struct Member: Storable, Equatable {
+  let id: Int
+  var address: Address?
+  static let indexes = [Index<Member>("address", \.address, unique: true)]
+}
+
 struct Tagged: Storable, Equatable {
   let id: String
   var key: String?
@@ -291,6 +338,62 @@ struct ImportModelTests {
     #expect(throws: DynamicObjectError.self) { try take([twice], "Tagged", target, isExport: true) }
     #expect(try take(lines, "Tagged", target, isExport: true).unchanged == 1)
     try target.store.prepare(Tagged.self)
+    #expect(try target.store.storage.verify() == [])
+  }
+
+  @Test func `A part that only stored objects show is accepted if a program decodes it`() throws {
+    let ground = try StoreFixture()
+    try ground.store.save(Parcel(id: 1, content: .empty))
+    try ground.store.save(Parcel(id: 3, content: .box(Parcel.inner, note: "n", rank: .third)))
+    var lines: [String] = []
+    _ = try ground.untyped.export(ground.type("Parcel")) { line, _ in lines.append(line) }
+    let good = lines[1].replacingOccurrences(of: "\"id\":3", with: "\"id\":2")
+    #expect(good != lines[1])
+    try take([good], "Parcel", ground)
+    let before = try #require(try ground.store.object(Parcel.self, id: 2))
+    #expect(before.content == .box(Parcel.inner, note: "n", rank: .third))
+    let smaller = good.replacingOccurrences(of: "\"weight\":200", with: "\"weight\":7")
+    try take([smaller], "Parcel", ground)
+    let after = try #require(try ground.store.object(Parcel.self, id: 2))
+    guard case .box(let inner, _, _) = after.content else { throw CancellationError() }
+    #expect(inner.weight == 7 && inner.price == 2.5)
+    for (part, wrong) in [
+      ("\"weight\":200", "\"weight\":-1"), ("\"weight\":200", "\"weight\":300"),
+      ("\"scale\":1.5", "\"scale\":1e39"), ("\"level\":\"low\"", "\"level\":\"lower\""),
+      ("\"x\":\"high\"", "\"x\":\"hi\""), ("\"rank\":3", "\"rank\":-2"),
+      ("\"rank\":3", "\"rank\":4"),
+      ("\"note\":\"n\"", "\"note\":7"), ("\"weight\":200", "\"weight\":\"7\""),
+    ] {
+      let line = good.replacingOccurrences(of: part, with: wrong)
+      #expect(line != good, "\(part): \(good)")
+      #expect(throws: DynamicObjectError.self, "\(line)") { try take([line], "Parcel", ground) }
+    }
+    #expect(try ground.store.object(Parcel.self, id: 2) == after)
+    #expect(try ground.store.objects(Parcel.self).fetch().count == 3)
+  }
+
+  @Test func `A unique index whose keys only the program makes refuses equal values`() throws {
+    let source = try StoreFixture()
+    try source.store.save(Member(id: 1, address: Address("a@b")))
+    try source.store.save(Member(id: 2, address: nil))
+    try source.store.save(Member(id: 3, address: nil))
+    var (header, lines) = ("", [String]())
+    _ = try source.untyped.export(source.type("Member"), header: { header = $0 }) { line, _ in
+      lines.append(line)
+    }
+    let schema = try #require(try ObjectSchemaHeader(line: Array(header.utf8)[...]))
+    let target = try StoreFixture()
+    _ = try target.untyped.type(named: "Member", importing: schema)
+    // Objects without a value have no key.
+    #expect(try take(lines, "Member", target, isExport: true).inserted == 3)
+    let twice = lines[0].replacingOccurrences(of: "\"id\":1", with: "\"id\":4")
+    #expect(twice != lines[0])
+    let error = #expect(throws: DynamicObjectError.self) {
+      try take([twice], "Member", target, isExport: true)
+    }
+    #expect(error?.code == .uniqueViolation && error!.message.contains("a@b"), "\(error!)")
+    #expect(try take([lines[0]], "Member", target, isExport: true).unchanged == 1)
+    try target.store.prepare(Member.self)
     #expect(try target.store.storage.verify() == [])
   }
 }

@@ -15,8 +15,8 @@ internal import LarderObjectEngine
 // another kind or out of range, a missing field, an undeclared field, which it would drop.
 //
 // The catalog does not have all cases of an enumeration, nor the fields of a value that programs have
-// not written since the type was declared. There a value is accepted only if a stored object has one
-// of the same form at the same place (`StoredForms.swift`), or if a program stored the line.
+// not written since the type was declared. There a value is accepted only if stored objects show that
+// a program decodes it (`StoredForms.swift`), or if a program stored the line.
 
 /// The declared fields of a type.
 struct DeclaredFields: Sendable {
@@ -104,8 +104,8 @@ struct ShapeFitting {
       return try inside(value, shape, path)
     } catch let flaw as Flaw where flaw.isOfForm {
       // Of the innermost value around it that stored objects show.
-      let value = try resolved(value, path)
-      guard try forms?.has(value, at: path) ?? true else { throw flaw }
+      let value = try converted(value, shape, path)
+      guard try forms?.has(value, shape, at: path) ?? true else { throw flaw }
       return value
     }
   }
@@ -189,6 +189,28 @@ struct ShapeFitting {
     }
     try Self.requireNone(of: missing, at: path)
     return .map(result)
+  }
+
+  /// Returns a value of which the catalog does not have all parts, with those converted that it has.
+  private func converted(
+    _ value: CBORValue, _ shape: ValueShape, _ path: [String]
+  ) throws -> CBORValue {
+    if value == .null { return value }
+    if shape.isPlain, let plain = Self.scalar(value, shape) { return plain }
+    switch value {
+    case .array(let values):
+      let below = shape.elements.first ?? ValueShape()
+      return .array(
+        try values.map { try converted($0, below, path + [CBORFieldLog.elementStep]) })
+    case .map(let pairs):
+      return .map(
+        try pairs.map { pair in
+          guard case .text(let name) = pair.key else { return pair }
+          let below = shape.members[name] ?? shape.elements.first ?? ValueShape()
+          return CBORValue.Pair(pair.key, try converted(pair.value, below, path + [name]))
+        })
+    default: return try resolved(value, path)
+    }
   }
 
   /// Returns a value without a known field, in which numbers are floating-point numbers.

@@ -114,7 +114,7 @@ package struct IndexRule: Sendable {
   }
 
   /// Returns the properties in the description of a key path: `\.address?.city`.
-  private static func names(_ path: String) -> [String]? {
+  static func names(_ path: String) -> [String]? {
     guard path.hasPrefix("\\.") else { return nil }
     var names: [String] = []
     for part in path.dropFirst(2).split(separator: ".", omittingEmptySubsequences: false) {

@@ -93,7 +93,8 @@ package struct ObjectImport {
       let notes = type.notes.map { Set([$0.number]) } ?? []
       deferred = Set(type.indexes.map(\.number)).subtracting(proven).subtracting(notes)
       let unique = evidence.rules.values.filter { $0.isUnique && !proven.contains($0.number) }
-      assumed = try AssumedKeys(Array(unique), of: type, in: objects)
+      let foreign = type.indexes.filter { $0.isUnique && evidence.rules[$0.number] == nil }
+      assumed = try AssumedKeys(Array(unique), foreign, of: type, in: objects)
       return
     }
     assumed = nil
@@ -229,7 +230,8 @@ package struct ObjectImport {
       )
     }
     if let conflict = assumed?.add(value, id: id, keepsExisting: keepsExisting) {
-      throw takenError(conflict.key, id: id, holder: conflict.holder, line: line)
+      throw takenError(
+        conflict.index, conflict.text, id: id, holder: conflict.holder, line: line)
     }
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
@@ -280,8 +282,9 @@ package struct ObjectImport {
       throw changed
     }
     let error = failure.error
+    let elements = IndexKeyElement.elements(of: error.key)?.map(\.description)
     throw takenError(
-      ObjectIndexKey(index: error.index, bytes: error.key),
+      error.index, elements?.joined(separator: ", ") ?? "truncated",
       id: String(decoding: error.id, as: UTF8.self),
       holder: String(decoding: error.holder, as: UTF8.self), line: taken[failure.position].line)
   }
@@ -365,12 +368,9 @@ package struct ObjectImport {
   }
 
   private func takenError(
-    _ taken: ObjectIndexKey, id: String, holder: String, line: Int
+    _ taken: UInt32, _ key: String, id: String, holder: String, line: Int
   ) -> DynamicObjectError {
-    let index = type.indexes.first { $0.number == taken.index }?.name ?? "?"
-    let key =
-      IndexKeyElement.elements(of: taken.bytes)?.map(\.description).joined(separator: ", ")
-      ?? "truncated"
+    let index = type.indexes.first { $0.number == taken }?.name ?? "?"
     return DynamicObjectError(
       .uniqueViolation,
       "\"\(id)\" has the same key in the unique index \"\(index)\" (\(key)) as \"\(holder)\". "

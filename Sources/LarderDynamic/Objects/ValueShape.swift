@@ -62,6 +62,9 @@ struct ValueShape: Sendable {
   /// Whether the values are those of an enumeration, of which the catalog does not have all.
   var isEnumeration: Bool { kind.hasPrefix("enum(") }
 
+  /// Whether the kind says all of the values: they have no parts, and are not those of an enumeration.
+  var isPlain: Bool { !["value", "map", "array", "reference"].contains(kind) && !isEnumeration }
+
   /// Returns whether a program can decode a value as the kind of the shape, without those inside of it.
   func decodes(_ value: CBORValue) -> Bool {
     func decodes<Value: Decodable>(_ type: Value.Type) -> Bool {
