@@ -66,18 +66,33 @@ extension PersistentCache {
     case .integer, .uuid, .bytes: return keys
     default: break
     }
-    var seen: [Key: Key] = [:]
-    for key in keys {
-      if Key.self == String.self, let text = key as? String, text.utf8.allSatisfy({ $0 < 0x80 }) {
-        continue
+    // Texts of ASCII have one form. The array is cast once, which copies nothing.
+    if let texts = keys as? [String], texts.allSatisfy({ $0.utf8.allSatisfy { $0 < 0x80 } }) {
+      return keys
+    }
+    if keys.count <= Self.fewKeys {
+      for (position, key) in keys.enumerated() {
+        for other in keys[..<position] where other == key { try requireSame(other, key) }
       }
-      guard let other = seen.updateValue(key, forKey: key), !isSameKey(other, key) else { continue }
-      throw StoreError(
-        .invalidOption, during: "get",
-        "Two of the keys, \(key) and \(other), are equal in Swift, but they are different keys: their texts "
-          + "have different forms of Unicode. A dictionary cannot have both. Read them one by one.")
+      return keys
+    }
+    var seen: [Key: Key] = [:]
+    seen.reserveCapacity(keys.count)
+    for key in keys {
+      if let other = seen.updateValue(key, forKey: key) { try requireSame(other, key) }
     }
     return keys
+  }
+
+  /// The number of keys up to which each is compared with each, without an allocation.
+  private static var fewKeys: Int { 16 }
+
+  private func requireSame(_ other: Key, _ key: Key) throws(StoreError) {
+    if isSameKey(other, key) { return }
+    throw StoreError(
+      .invalidOption, during: "get",
+      "Two of the keys, \(key) and \(other), are equal in Swift, but they are different keys: their texts "
+        + "have different forms of Unicode. A dictionary cannot have both. Read them one by one.")
   }
 
   /// Returns whether a key has a value.

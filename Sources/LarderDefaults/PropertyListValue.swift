@@ -162,12 +162,11 @@ extension PropertyListValue {
   /// Whether it contains a date that XML has not, or a text that would be read from XML as another one.
   var isChangedByXML: Bool {
     switch self {
-    // From the year 1 on.
-    case .date(let date): !(-63_114_076_800..<9.9e11).contains(date.timeIntervalSinceReferenceDate)
-    case .string(let text): Self.hasMark(text)
-    case .array(let values): values.contains(where: \.isChangedByXML)
-    case .dictionary(let fields):
-      fields.contains { Self.hasMark($0.key) || $0.value.isChangedByXML }
+    // From the beginning of the year 1 to the end of the year 30,000.
+    case .date(let date):
+      !(-63_114_076_800..<883_594_656_000).contains(date.timeIntervalSinceReferenceDate)
+    case .array(let values): values.contains(where: \.hasFarDate)
+    case .dictionary(let fields): fields.values.contains(where: \.hasFarDate)
     default: false
     }
   }

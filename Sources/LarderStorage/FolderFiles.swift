@@ -52,8 +52,9 @@ final class FolderFiles: Sendable {
   /// The striped locks used last, retained so that they stay the same.
   private let turns = Mutex<(identity: FileIdentity, turns: StripedLock)?>(nil)
 
-  /// The folder whose own name this process knows to be on the disk.
-  private let confirmed = Mutex<FileIdentity?>(nil)
+  /// The folder whose own name this process knows to be on the disk. It is held open: while it is, no other folder
+  /// gets its inode number, even if it is deleted.
+  private let confirmed = Mutex<OwnedFile?>(nil)
 
   init(
     url: URL, createsDirectories: Bool, synchronization: DiskSyncPolicy, lockTimeout: Duration
@@ -330,11 +331,14 @@ final class FolderFiles: Sendable {
   private func synchronizeNames() throws(SystemError) {
     guard synchronization == .everyWrite else { return }
     try FileSystem.synchronizeDirectory(path)
-    guard let identity = try FileSystem.status(of: path)?.identity,
-      confirmed.withLock({ $0 != identity })
-    else { return }
+    let known = try confirmed.withLock { folder throws(SystemError) in try folder?.status.identity }
+    guard let identity = try FileSystem.status(of: path)?.identity, identity != known else {
+      return
+    }
+    let folder = try OwnedFile(path: path + "/.", writable: false)
     try FileSystem.synchronizeParents(of: path)
-    confirmed.withLock { $0 = identity }
+    // Another one that has come there meanwhile is confirmed by the next write.
+    confirmed.withLock { $0 = folder }
   }
 
   func remove(_ name: String) throws {

@@ -187,6 +187,27 @@ struct PropertyListTests {
     #expect(try ground.defaults.keys() == [])
   }
 
+  @Test func `XML has the dates from the year 1 to the end of the year 30,000`() throws {
+    let ground = try StoreFixture()
+    let end = 883_594_656_000.0
+    let inside = [-63_114_076_800.0, 0, end - 1]
+    for seconds in inside {
+      let date = Date(timeIntervalSinceReferenceDate: seconds)
+      try ground.defaults.setValue(date, forKey: "date")
+      let list = try ground.defaults.propertyList(format: .xml)
+      let other = try StoreFixture()
+      try other.defaults.importPropertyList(list)
+      #expect(try other.defaults.value(Date.self, forKey: "date") == date, "\(seconds)")
+    }
+    for seconds in [-63_114_076_801.0, end, end + 1e10, .infinity] {
+      let date = Date(timeIntervalSinceReferenceDate: seconds)
+      try ground.defaults.setValue(date, forKey: "date")
+      #expect(throws: DefaultsError.self, "\(seconds)") {
+        try ground.defaults.propertyList(format: .xml)
+      }
+    }
+  }
+
   /// Foundation's reading of these ends the process.
   @Test func `A property list that nests too deep is a typed error`() throws {
     let ground = try StoreFixture()

@@ -55,10 +55,11 @@ final class ReferenceReader {
   private let objects: DynamicObjects
   private let paths: ReferencePaths
   private var found: [UInt32: [String: CBORValue]] = [:]
-  private var count = 0
+  private var bytes = 0
 
-  /// The most objects that are kept in memory.
-  private static let limit = 10_000
+  /// The most stored bytes of the objects that are kept in memory; each counts with what its entry needs.
+  private static let limit = 16 << 20
+  private static let entryBytes = 256
 
   init(_ objects: DynamicObjects, _ paths: ReferencePaths) {
     (self.objects, self.paths) = (objects, paths)
@@ -93,19 +94,23 @@ final class ReferenceReader {
   ) throws -> CBORValue {
     if let known = found[type.number]?[id] { return known }
     var value = CBORValue.null
+    var cost = Self.entryBytes + id.utf8.count
     do {
       if let sequence = try ObjectReading.sequence(
         type: type.number, id: Array(id.utf8), in: snapshot),
         let stored = try ObjectReading.object(type: type.number, sequence: sequence, in: snapshot)
       {
         value = objects.object(stored)?.value ?? .null
+        cost += stored.bytes.count
       }
     } catch let damage as DamagedObject {
       objects.tell(damage)
     }
-    if count == Self.limit { (found, count) = ([:], 0) }
+    if bytes + cost > Self.limit { (found, bytes) = ([:], 0) }
+    // One that is larger than all of them is read again where it is needed.
+    if cost > Self.limit { return value }
     found[type.number, default: [:]][id] = value
-    count += 1
+    bytes += cost
     return value
   }
 }
