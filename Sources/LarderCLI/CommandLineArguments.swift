@@ -37,6 +37,28 @@ enum CommandLineArguments {
     return result
   }
 
+  /// Prints the help or the version, if the arguments ask for it, and ends the process. The argument parser would not
+  /// notice that nothing can be written.
+  static func printHelp(_ arguments: [String]) {
+    let words = arguments.prefix { $0 != "--" }
+    guard words.count <= 1 || words.first == "help" || words.contains(where: isHelp) else { return }
+    do {
+      // A command that only has others prints its help.
+      let command = type(of: try LarderTool.parseAsRoot(arguments))
+      guard !command.configuration.subcommands.isEmpty else { return }
+      Console.line(LarderTool.helpMessage(for: command))
+      LarderTool.exit()
+    } catch {
+      guard LarderTool.exitCode(for: error).isSuccess else { return }
+      Console.line(LarderTool.fullMessage(for: error))
+      LarderTool.exit()
+    }
+  }
+
+  private static func isHelp(_ argument: String) -> Bool {
+    ["--help", "-h", "-help", "--help-hidden", "--version"].contains(argument)
+  }
+
   /// Whether errors are printed as JSON.
   static var isJSON: Bool {
     CommandLine.arguments.prefix { $0 != "--" }.contains("--json")

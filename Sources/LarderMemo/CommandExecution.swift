@@ -84,6 +84,10 @@ struct CommandExecution {
     recording.append(piece, of: stream.number)
     guard relays else { return }
     if recording.isTooLarge { recording.drop() }
+    if stream.number == 1, CommandProxy.isWithoutOutput {
+      cut = .notPassedOn("standard output is closed")
+      return stream.close()
+    }
     do throws(SystemError) {
       try RawDescriptor.write(piece[...], to: CInt(stream.number)) {
         passSignals(to: pid, unless: hasEnded)

@@ -19,6 +19,8 @@ package enum CommandProxy {
   }
 
   private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: CInt) {
+    // As a command ends that cannot write.
+    if descriptor == 1, isWithoutOutput, !bytes.isEmpty { SignalPipe.end(1) }
     do {
       try RawDescriptor.write(bytes, to: descriptor)
     } catch {
