@@ -84,6 +84,7 @@ struct ListCommand: ParsableCommand {
 
   private struct Row {
     let key: String
+    let kind: KeyKind
     let info: EntryInfo
   }
 
@@ -99,13 +100,12 @@ struct ListCommand: ParsableCommand {
     while let start = position {
       let (entries, next) = try core.page(of: space, from: start, limit: 256)
       for info in entries {
-        let tag = KeyTag(rawValue: info.key.tag)
-        if let keyType, keyType.tag != tag { continue }
-        let key = KeyTextFormat.display(tag: tag, bytes: info.key.bytes)
-        guard key.hasPrefix(prefix) else { continue }
+        if let keyType, !keyType.isRaw, keyType.tag.rawValue != info.key.tag { continue }
+        let (key, kind) = KeyKind.shown(info.key)
+        guard key.hasPrefix(prefix), keyType?.isRaw != true || kind.isRaw else { continue }
         if count == limit { return false }
         count += 1
-        body(Row(key: key, info: info))
+        body(Row(key: key, kind: kind, info: info))
       }
       position = next
     }
@@ -114,9 +114,9 @@ struct ListCommand: ParsableCommand {
 
   private func json(_ row: Row, in namespace: String) -> CBORValue {
     let info = row.info
-    let type = KeyKind(tag: KeyTag(rawValue: info.key.tag)).description
     return .object([
-      ("key", .text(row.key)), ("keyType", .text(type)), ("namespace", .text(namespace)),
+      ("key", .text(row.key)), ("keyType", .text(row.kind.description)),
+      ("namespace", .text(namespace)),
       ("codec", .text(EntryValue.name(of: CodecIdentifier(rawValue: info.codec)))),
       ("bytes", CBORValue(info.bytes)), ("valueBytes", CBORValue(info.valueBytes)),
       ("created", .text(Timestamp(info.created).iso)),

@@ -15,12 +15,13 @@ struct RemoveCommand: ParsableCommand {
     abstract: "Remove keys, for every process.",
     discussion: """
       The keys are arguments, or with --stdin the lines of standard input, or with --prefix all \
-      that begin with a text. A line of `larder list --json` names namespace and type as well. Each key is removed by a separate transaction. With --tag the entries \
+      that begin with a text. A line of `larder list --json`, `watch --json` or an export names namespace \
+      and type as well. Each key is removed by a separate transaction. With --tag the entries \
       of all namespaces that were stored with the tag are removed, or those of --namespace, by one \
       small write.
 
-      The exit status is 1 if a key has no entry; the other keys are removed. A --prefix or --tag \
-      without entries is not an error.
+      The exit status is 1 if a key has no entry; the other keys are removed. With --json "missing" has \
+      key, keyType and namespace of each. A --prefix or --tag without entries is not an error.
 
       EXAMPLES
         larder remove user/17 --namespace profiles
@@ -129,9 +130,11 @@ struct RemoveCommand: ParsableCommand {
     var removed = 0
     while let start = position {
       let (entries, next) = try core.page(of: space, from: start, limit: 256)
-      for entry in entries where entry.key.tag == keyType.tag.rawValue {
-        let text = KeyTextFormat.display(tag: keyType.tag, bytes: entry.key.bytes)
-        if text.hasPrefix(prefix), try remove(entry.key, space, core) { removed += 1 }
+      for entry in entries where keyType.isRaw || entry.key.tag == keyType.tag.rawValue {
+        let (text, kind) = KeyKind.shown(entry.key)
+        if kind == keyType, text.hasPrefix(prefix), try remove(entry.key, space, core) {
+          removed += 1
+        }
       }
       position = next
     }
@@ -159,7 +162,7 @@ struct RemoveCommand: ParsableCommand {
     if missing.isEmpty || removed > 0 {
       Console.json(
         .object([
-          ("removed", CBORValue(removed)), ("missing", .array(missing.map { .text($0.text) })),
+          ("removed", CBORValue(removed)), ("missing", .array(missing.map(\.json))),
         ]))
     }
     guard !missing.isEmpty else { return }
@@ -169,7 +172,7 @@ struct RemoveCommand: ParsableCommand {
         (
           "message",
           .text("There is no entry for \(missing.map(\.place).joined(separator: ", ")).")
-        ),
+        ), ("missing", .array(missing.map(\.json))),
       ]).jsonText())
   }
 }

@@ -108,6 +108,7 @@ extension TopReport {
     let hottest = keys.keys.prefix(20).map { key in
       CBORValue.object([
         ("key", CBORValue(key.entry?.key.map(KeyName.text))),
+        ("keyType", CBORValue(key.entry?.key.map { KeyKind.shown($0).kind.description })),
         ("namespace", CBORValue(key.entry.flatMap { name(ofNamespace: $0.namespace) })),
         ("uses", CBORValue(key.uses)), ("hits", CBORValue(key.reads)),
         ("misses", CBORValue(key.misses)), ("writes", CBORValue(key.writes)),
