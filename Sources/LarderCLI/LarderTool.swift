@@ -83,6 +83,7 @@ struct LarderTool: AsyncParsableCommand {
     refuseUnknownCommand()
     refuseOtherBytes()
     let arguments = CommandLineArguments.checked(Array(CommandLine.arguments.dropFirst()))
+    CommandLineArguments.printHelp(arguments)
     await main(arguments)
   }
 

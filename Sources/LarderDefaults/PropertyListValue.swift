@@ -165,8 +165,10 @@ extension PropertyListValue {
     // From the beginning of the year 1 to the end of the year 30,000.
     case .date(let date):
       !(-63_114_076_800..<883_594_656_000).contains(date.timeIntervalSinceReferenceDate)
-    case .array(let values): values.contains(where: \.hasFarDate)
-    case .dictionary(let fields): fields.values.contains(where: \.hasFarDate)
+    case .string(let text): Self.hasMark(text)
+    case .array(let values): values.contains(where: \.isChangedByXML)
+    case .dictionary(let fields):
+      fields.contains { Self.hasMark($0.key) || $0.value.isChangedByXML }
     default: false
     }
   }

@@ -281,6 +281,24 @@ extension DeclModifierListSyntax {
   }
 }
 
+extension DeclModifierListSyntax {
+  /// Whether the declaration can be named in its file only.
+  fileprivate var isPrivate: Bool {
+    contains { modifier in
+      modifier.detail == nil
+        && [.keyword(.fileprivate), .keyword(.private)].contains(modifier.name.tokenKind)
+    }
+  }
+}
+
+extension Syntax {
+  /// Whether a declaration inside of this one can be named in its file only.
+  fileprivate var isPrivate: Bool {
+    if let group = asProtocol((any DeclGroupSyntax).self) { return group.modifiers.isPrivate }
+    return self.is(FunctionDeclSyntax.self) || self.is(ClosureExprSyntax.self)
+  }
+}
+
 extension DeclGroupSyntax {
   /// The attribute that isolates a type to the main actor, or `nil` without one.
   var mainActor: AttributeSyntax? {

@@ -31,12 +31,19 @@ struct StoredPropertyDeclaration {
     return value
   }
 
-  /// The value of the stored variable if its field is missing: the initial value, in its wrapper if there is one.
+  /// The value of the stored variable if its field is missing: the initial value, in its wrapper if there is one, or
+  /// in the declared type. Without that, the value of a generic call would be that of the expression, which is not
+  /// optional where only the property is.
   var fallback: String? {
     guard let initializer else { return nil }
-    guard isWrapped else { return initializer.description }
-    let arguments = wrapperArguments.isEmpty ? "" : ", " + wrapperArguments
-    return ".init(wrappedValue: \(initializer)\(arguments))"
+    if isWrapped {
+      let arguments = wrapperArguments.isEmpty ? "" : ", " + wrapperArguments
+      return ".init(wrappedValue: \(initializer)\(arguments))"
+    }
+    guard let type = binding.typeAnnotation?.type else { return "\(initializer)" }
+    let optional = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self)
+    let name = optional.map { "\($0.wrappedType.trimmed)?" } ?? "\(type.trimmed)"
+    return "(\(initializer)) as \(name)"
   }
 
   /// The name of the stored variable: that of the wrapper, if there is one.

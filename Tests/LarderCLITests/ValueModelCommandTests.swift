@@ -5,6 +5,7 @@
 #if Tools
 import Foundation
 import Larder
+import LarderCoding
 import LarderDefaults
 import LarderEngine
 import LarderMemo
@@ -176,10 +177,13 @@ struct ValueModelCommandTests {
 
   @Test func `Without a home directory in the environment the user's own is taken`() throws {
     let tool = try TestExecutable.tool
+    let own = unsafe String(cString: try #require(getpwuid(getuid())).pointee.pw_dir)
     for home in ["", "relative"] {
       let outcome = try ChildProcess.run(
         tool.path, ["stat"], environment: ["HOME": home, "XDG_CACHE_HOME": "", "LARDER_STORE": ""])
-      #expect(!outcome.standardError.contains(" /.cache"), "\(outcome.standardError)")
+      let said = outcome.output + outcome.standardError
+      #expect(said.contains("\(own)/.cache/larder"), "\(said)")
+      #expect(!said.contains(" /.cache") && !said.contains("relative"), "\(said)")
     }
   }
 
@@ -254,6 +258,155 @@ struct ValueModelCommandTests {
         #expect(try SharedStore.durability(ofStoreAt: home + "/d/larder/queues") == .durable)
         #expect(try SharedStore.durability(ofStoreAt: home + "/c/larder") == .cache)
       }
+    }
+  }
+
+  @Test
+  func `An error about a queue names its store, and a queue of that name in the default store`()
+    throws
+  {
+    try withTemporaryDirectory { (home) throws in
+      let tool = try TestExecutable.tool.path
+      let environment = [
+        "XDG_DATA_HOME": home + "/d", "XDG_CACHE_HOME": home + "/c", "LARDER_STORE": "",
+      ]
+      func run(_ arguments: String...) throws -> ChildProcess.Outcome {
+        try ChildProcess.run(tool, arguments, environment: environment)
+      }
+      let cache = home + "/c/larder"
+      for command in ["list", "status", "pop", "retry"] {
+        let missing = try run("queue", command, "jobs")
+        #expect(missing.status == .exited(2), "\(missing)")
+        #expect(missing.standardError.contains(home + "/d/larder/queues"), "\(missing)")
+        #expect(missing.standardError.contains("larder queue push jobs"), "\(missing)")
+        #expect(!missing.standardError.contains(cache), "\(missing)")
+      }
+      // A program has its queue in the default store.
+      #expect(try run("queue", "push", "jobs", "a", "--store", cache).status.isSuccess)
+      for command in ["list", "status", "pop"] {
+        #expect(try run("queue", command, "jobs").standardError.contains(cache), "\(command)")
+      }
+      #expect(try run("queue", "push", "other", "b").status.isSuccess)
+      for command in ["list", "status", "pop"] {
+        let empty = try run("queue", command, "jobs")
+        #expect(empty.standardError.contains(cache + " has a queue of this name"), "\(empty)")
+        #expect(try run("queue", command, "none").standardError.contains(cache) == false)
+      }
+      #expect(try run("queue", "run", "jobs", "--", "true").standardError.contains(cache))
+      #expect(try run("queue", "pop", "jobs", "--store", cache).output == "a\n")
+      // What a command of a queue starts has its store.
+      let script = "$0 queue push next \"$1\""
+      #expect(try run("queue", "run", "other", "--", "sh", "-c", script, tool).status.isSuccess)
+      #expect(try run("queue", "list", "next").output == "b\n")
+      for command in ["push", "pop", "list", "status", "run", "retry"] {
+        let help = try run("queue", command, "--help").output
+        #expect(help.contains("larder/queues") && help.contains("else durable"), "\(command)")
+      }
+    }
+  }
+
+  private func key(_ type: String, _ text: String) throws -> EncodedKey {
+    if type == "raw" {
+      return EncodedKey(tag: 1, bytes: text == "1:fffe" ? [0xFF, 0xFE] : [0x61, 0, 0x62])
+    }
+    let tag = try type == "composite" ? .composite : #require(KeyTextFormat(rawValue: type)).tag
+    return EncodedKey(tag: tag.rawValue, bytes: try KeyTextFormat.bytes(of: text, tag: tag))
+  }
+
+  @Test func `What one command prints of a key, the others take`() throws {
+    try withTool { (tool) throws in
+      let space = try NamespaceHandle(name: "a/b")
+      var keys = [
+        ("text", "line\nbreak"), ("text", "tab\t"), ("text", String(repeating: "k", count: 5000)),
+        ("text", ""), ("text", "{\"key\":1}"), ("text", "--stdin"), ("text", "1:fffe"),
+        ("integer", "-5"), ("uuid", "8C7E2E5A-3B7D-4E0B-9B9A-0A8B3B1C2D3E"), ("bytes", "00ff"),
+        ("real", "nan"), ("date", "2027-01-31T12:00:00.000Z"), ("boolean", "true"),
+        ("composite", "(text:home, integer:3)"), ("raw", "1:fffe"), ("raw", "1:610062"),
+      ]
+      do {
+        let store = try SharedStore(at: tool.store)
+        defer { store.close() }
+        for (type, text) in keys {
+          let key = try key(type, text)
+          _ = try store.core.submit(
+            WriteRequest(
+              .put(
+                EntryContent(
+                  key: key, codec: CodecIdentifier.plainText.rawValue, payload: Array(type.utf8),
+                  expires: EntryHeader.never)), space: space, key: key))
+        }
+      }
+      // A text with a zero is shown as a text, which no argument can have.
+      let listed = try tool.output("list", "--json").split(separator: "\n").map(String.init)
+      #expect(listed.count == keys.count)
+      keys.removeLast()
+      for line in listed {
+        let row = try Tool.object(line)
+        let (key, type) = (
+          try #require(row["key"] as? String), try #require(row["keyType"] as? String)
+        )
+        guard !key.contains("\0") else { continue }
+        #expect(keys.contains { $0.0 == type && $0.1 == key }, "\(type) \(key)")
+        let place = ["--key-type", type, "--namespace", "a/b", "--store", tool.store, "--", key]
+        let get = try ChildProcess.run(tool.path, ["get"] + place)
+        #expect(get.output == type + "\n" || get.output == type, "\(get)")
+        #expect(try ChildProcess.run(tool.path, ["explain"] + place).status.isSuccess, "\(key)")
+      }
+      #expect(
+        try tool.run("get", "1:610062", "--key-type", "raw", "--namespace", "a/b").output
+          .hasPrefix("raw"))
+      let exported = try tool.output("export", "-").split(separator: "\n").map(String.init)
+      // The lines of a list, of an export and of a removal name the same keys.
+      let removed = try tool.run("remove", "--stdin", "--json", input: listed)
+      #expect(removed.status.isSuccess, "\(removed)")
+      _ = try tool.output("import", "-", input: exported)
+      #expect(try tool.output("list", "--json").split(separator: "\n").count == listed.count)
+      let again = try tool.run("remove", "--stdin", input: exported)
+      #expect(again.status.isSuccess, "\(again)")
+      #expect(try tool.run("list", "--json").output == "")
+      let missing = try tool.run("remove", "--stdin", "--json", input: [listed[0]])
+      #expect(missing.status == .exited(1))
+      let error = try Tool.object(missing.standardError)
+      let first = try #require((error["missing"] as? [[String: Any]])?.first)
+      let row = try Tool.object(listed[0])
+      for name in ["key", "keyType", "namespace"] {
+        #expect(first[name] as? String == row[name] as? String, "\(missing)")
+      }
+      // Changes name keys as well; one that is cut names none.
+      let store = try SharedStore(at: tool.store)
+      let cursor = try store.changes().start
+      store.close()
+      _ = try tool.output("set", "7", "x", "--key-type", "integer", "--namespace", "n")
+      _ = try tool.output("set", String(repeating: "k", count: 300), "x")
+      let changes = try tool.output(
+        "watch", "--json", "--since", cursor.description, "--count", "2"
+      ).split(separator: "\n").map(String.init)
+      #expect(try tool.run("remove", "--stdin", input: [changes[0]]).status.isSuccess)
+      #expect(try tool.run("remove", "--stdin", input: [changes[1]]).status == .exited(64))
+      #expect(try tool.output("list", "--json").split(separator: "\n").count == 1)
+    }
+  }
+
+  @Test(arguments: ["--help", "--version", "help get", "get --help", "", "queue", "help"])
+  func `Help that cannot be written is an error`(arguments: String) throws {
+    let tool = try TestExecutable.tool.path
+    let shown = try ChildProcess.run("/bin/sh", ["-c", "\"$0\" \(arguments)", tool])
+    #expect(shown.status.isSuccess && !shown.output.isEmpty, "\(shown)")
+    for output in [">/dev/full", ">&-"] {
+      let outcome = try ChildProcess.run("/bin/sh", ["-c", "\"$0\" \(arguments) \(output)", tool])
+      #expect(outcome.status == .exited(70), "\(output): \(outcome)")
+    }
+  }
+
+  @Test func `A replayed result that cannot be written is no success`() throws {
+    try withTool { (tool) throws in
+      let command = "\"$0\" memo --store \"$1\" -- echo hi"
+      func run(_ output: String) throws -> ChildProcess.Outcome {
+        try ChildProcess.run("/bin/sh", ["-c", command + output, tool.path, tool.store])
+      }
+      #expect(try run("").output == "hi\n")
+      #expect(try run(" >&-").status.isSuccess == false)
+      #expect(try run(" >/dev/full").status.isSuccess == false)
     }
   }
 }

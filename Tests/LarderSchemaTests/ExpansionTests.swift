@@ -273,6 +273,29 @@ import Testing
     #expect(code.contains("value(.speed, default: .init(wrappedValue: 120, most: 200))"))
   }
 
+  @Test func `A private type without a stored name is refused`() throws {
+    let message =
+      "A private type needs a stored name, because another file may declare a private type of its name, "
+      + "and they would replace each other's objects. Declare it in the body: static let storedName = "
+      + "\"…\"."
+    try refuse([
+      Refusal("@Storable private struct Car { let id: Int }", 1, message),
+      Refusal("@Storable fileprivate final class Car { let id: Int }", 1, message),
+      Refusal("private enum Inner { @Storable struct Car { let id: Int } }", 22, message),
+    ])
+    let output = try MacroCompiler(
+      """
+      @Storable private struct Car { let id: Int; static let storedName = "Car" }
+      @Storable fileprivate struct Bus {
+        private(set) var id: Int
+        static var storedName: String { "Bus" }
+      }
+      private enum Inner { @Storable struct Van { let id: Int; static let storedName = "Van" } }
+      @Storable struct Truck { let id: Int; private(set) var load = 0 }
+      """)
+    #expect(output.errors == [])
+  }
+
   /// The messages of all errors, without their places.
   private func messages(_ source: String) throws -> Set<String> {
     Set(

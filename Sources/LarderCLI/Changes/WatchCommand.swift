@@ -133,6 +133,7 @@ struct WatchCommand: AsyncParsableCommand {
     if let change = line.change {
       fields += [
         ("key", .text(change.keyText)),
+        ("keyType", CBORValue(change.encodedKey.map { KeyKind.shown($0).kind.description })),
         ("keyCut", .boolean(change.isKeyCut)),
         ("namespace", change.namespace.map { .text($0) } ?? .null),
         ("pid", CBORValue(Int(change.pid))),

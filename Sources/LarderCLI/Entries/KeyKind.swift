@@ -123,7 +123,7 @@ struct PrintedKey {
     }
     // An export leaves the namespace without a name out, and the type of a text.
     let name = string("namespace") ?? ""
-    guard namespace == nil || namespace == name else {
+    guard namespace?.utf8.elementsEqual(name.utf8) ?? true else {
       throw ToolError.usage(
         "A line names the namespace \"\(name)\", and --namespace another one: \(line)")
     }

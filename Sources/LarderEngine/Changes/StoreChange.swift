@@ -74,6 +74,11 @@ public struct StoreChange: Sendable, Hashable {
     keyBytes = [.cleared, .untagged].contains(kind) ? nil : change.key
   }
 
+  /// Returns whether this is a change in a namespace. Names are compared by their bytes, as in the store.
+  package func isIn(_ name: String) -> Bool {
+    namespace.map { $0.utf8.elementsEqual(name.utf8) } ?? false
+  }
+
   /// The key, of which the log may have the beginning only; `nil` for changes of many keys.
   package var encodedKey: EncodedKey? { keyBytes.map { EncodedKey(tag: keyTag, bytes: $0) } }
 
