@@ -17,7 +17,8 @@ import Foundation
 //
 // The kind of a field is what its type accepts: of integers and floating-point numbers with their
 // width, and "enum(…)" for an enumeration, of which a stored form shows only some of the cases. The
-// elements of a collection are recorded by their Swift type, also of an empty one.
+// elements of a collection are recorded by their Swift type, also of an empty one. So are the fields
+// inside of a value that is nil, or of the elements of an empty collection, if a declaration names them.
 
 /// The fields that one encoding wrote, or that one decoding requested, by their paths.
 ///
@@ -50,7 +51,11 @@ package final class CBORFieldLog {
   /// The paths of maps whose keys are data, as those of a dictionary are.
   package private(set) var open: Set<[String]> = []
 
-  package init() {}
+  /// The stored fields that the declaration of a type names, or `nil` of other types.
+  package typealias Declaration = (Any.Type) -> [(name: String, type: Any.Type)]?
+  private let declaration: Declaration
+
+  package init(declaration: @escaping Declaration = { _ in nil }) { self.declaration = declaration }
 
   /// The fields of the value itself.
   package var topFields: [String: Field] {
@@ -69,7 +74,36 @@ package final class CBORFieldLog {
   func noteElements(
     of type: Any.Type, _ value: Any, at name: String, in map: [any CodingKey]
   ) {
-    noteElements(of: type, value, at: Self.path(map) + [name])
+    let path = Self.path(map) + [name]
+    noteElements(of: type, value, at: path)
+    noteDeclared(type, at: path)
+  }
+
+  /// Records the fields that declarations name inside of a type, whatever the value is.
+  private func noteDeclared(
+    _ type: Any.Type, at path: [String], inside outer: Set<ObjectIdentifier> = []
+  ) {
+    if let optional = type as? any OptionalField.Type {
+      return noteDeclared(optional.wrapped, at: path, inside: outer)
+    }
+    if let known = type as? any CBORElements.Type {
+      guard let step = known.elementStep else { return }
+      return noteDeclared(known.elementType, at: path + [step], inside: outer)
+    }
+    // A declaration may contain itself; its fields repeat there.
+    guard !outer.contains(ObjectIdentifier(type)), let declared = declaration(type) else { return }
+    let inner = outer.union([ObjectIdentifier(type)])
+    for (name, type) in declared {
+      let below = path + [name]
+      var field = Field.of(type)
+      if field.kind == nil {
+        let plain = (type as? any OptionalField.Type)?.wrapped ?? type
+        field.kind = Field.enumerationKind(plain, nil)
+      }
+      fields[below, default: Field()].merge(field)
+      noteElements(of: type, nil, at: below)
+      noteDeclared(type, at: below, inside: inner)
+    }
   }
 
   private func noteElements(of type: Any.Type, _ value: Any?, at path: [String]) {
@@ -206,10 +240,13 @@ extension CBORFieldLog.Field {
   }
 }
 
-private protocol OptionalField {}
+private protocol OptionalField {
+  static var wrapped: Any.Type { get }
+}
 
 extension Optional: OptionalField, CBORFieldKind {
   package static var fieldKind: String? { CBORFieldLog.Field.kind(of: Wrapped.self) }
+  fileprivate static var wrapped: Any.Type { Wrapped.self }
 }
 extension Array: CBORFieldKind { package static var fieldKind: String? { "array" } }
 extension Set: CBORFieldKind { package static var fieldKind: String? { "array" } }

@@ -177,6 +177,15 @@ private struct TypedTerm {
   }
 }
 
+/// Dictionaries whose keys are stored in several ways.
+struct Ledger: Storable {
+  let id: Int
+  var byKey: [UUID: Int]
+  var byName: [String: Int]
+  var byNumber: [Int: String]
+  var maybe: [Double: Int]?
+}
+
 @Suite(.timeLimit(.minutes(60)))
 struct TypedQueryTests {
   private func fill(_ ground: StoreFixture, _ random: inout SeededRandom) throws -> [Reading] {
@@ -318,5 +327,29 @@ struct TypedQueryTests {
       _ = try QueryParser.condition("name == \"\u{301}\" &")
     }
     #expect(error?.column == 12, "\(error!)")
+  }
+
+  @Test func `A dictionary has the count that it has in the program, whatever its keys are`() throws
+  {
+    let ground = try StoreFixture()
+    let keys = (0..<3).map { _ in UUID() }
+    let ledgers = (0..<4).map { count in
+      let some = keys.prefix(count)
+      return Ledger(
+        id: count, byKey: Dictionary(uniqueKeysWithValues: some.map { ($0, 1) }),
+        byName: Dictionary(uniqueKeysWithValues: some.map { ("\($0)", 1) }),
+        byNumber: Dictionary(uniqueKeysWithValues: (0..<count).map { ($0, "x") }),
+        maybe: count == 0
+          ? nil : Dictionary(uniqueKeysWithValues: (1..<count).map { (Double($0), 1) }))
+    }
+    try ground.store.save(ledgers.shuffled())
+    for field in ["byKey", "byName", "byNumber"] {
+      for count in 0..<4 {
+        #expect(try ground.ids("\(field).count == \(count)", "Ledger") == ["\(count)"], "\(field)")
+      }
+      #expect(try ground.ids("\(field).isEmpty", "Ledger") == ["0"])
+      #expect(try ground.ids("", sort: "-\(field).count", "Ledger") == ["3", "2", "1", "0"])
+    }
+    #expect(try ground.ids("maybe.count > 1", "Ledger") == ["3"])
   }
 }

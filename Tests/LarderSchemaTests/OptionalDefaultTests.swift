@@ -42,6 +42,20 @@ typealias MaybeDate = Date?
   static let storedName = "Room"
 }
 
+@Storable struct BareDesk: Equatable {
+  let id: Int
+  var name = ""
+  static let storedName = "Desk"
+}
+
+@Storable struct LinkedDesk {
+  let id: Int
+  var name = ""
+  @HasOne var room: BareRoom?
+  @HasMany var rooms: [BareRoom]
+  static let storedName = "Desk"
+}
+
 @Suite(.timeLimit(.minutes(60))) struct OptionalDefaultTests {
   private func room(_ id: Int, lamp: Lamp?) -> Room {
     Room(
@@ -75,6 +89,24 @@ typealias MaybeDate = Date?
     #expect(room.list == [1] && room.lamp == Lamp())
     #expect(room.opened == Date(timeIntervalSinceReferenceDate: 7))
     #expect(try store.objects(Room.self).where(\.shade == .dark).count() == 1)
+  }
+
+  @Test func `A reference that was added later is empty where its field is missing`() throws {
+    let temporary = try TemporaryStore()
+    let older = ObjectStore(temporary.store)
+    try older.save([BareDesk(id: 1), BareDesk(id: 2)])
+    let newer = try ObjectStore(at: temporary.path, StoreOptions(durability: .cache))
+    let desks = newer.objects(LinkedDesk.self)
+    #expect(try desks.fetch().map { $0.$room.id } == [nil, nil])
+    #expect(try desks.where(\.id == 2).fetch().allSatisfy(\.rooms.isEmpty))
+    var desk = try #require(try newer.object(LinkedDesk.self, id: 1))
+    desk.room = BareRoom(id: 7)
+    desk.rooms = [BareRoom(id: 8)]
+    try newer.save(desk)
+    let linked = try #require(try newer.object(LinkedDesk.self, id: 1))
+    #expect(linked.room?.id == 7 && linked.rooms.map(\.id) == [8])
+    #expect(try desks.fetch().map { $0.$room.id } == ["7", nil])
+    #expect(try desks.count() == 2 && temporary.store.verify() == [])
   }
 }
 #endif

@@ -119,7 +119,10 @@ struct DynamicQueryExecution {
   ) throws {
     let fields = try QueryFields(query, of: type, snapshot)
     var query = query
-    query.condition = query.condition.typed { fields.shape(at: $0) }
+    query.condition = query.condition.typed { fields.shape(at: $0) }.paths { fields.counting($0) }
+    query.sort = query.sort.map {
+      SortField(path: fields.counting($0.path), isDescending: $0.isDescending)
+    }
     self.objects = objects
     self.query = query
     self.type = type

@@ -77,6 +77,7 @@ struct QueryFields: Sendable {
     /// The names before the part that the catalog does not know, and the type that has it.
     var unknown: (type: ObjectTypeRecord, path: [String])?
     var targets: [Int: ObjectTypeRecord] = [:]
+    var countsDictionary = false
     var error: QueryFieldError?
   }
 
@@ -95,6 +96,13 @@ struct QueryFields: Sendable {
   }
 
   func shape(at path: FieldPath) -> ValueShape? { places[path]?.shape }
+
+  /// Returns a path that counts a dictionary as a program does, whatever its keys are.
+  func counting(_ path: FieldPath) -> FieldPath {
+    var path = path
+    path.countsDictionary = places[path]?.countsDictionary ?? false
+    return path
+  }
 
   // MARK: Following a path
 
@@ -132,6 +140,7 @@ struct QueryFields: Sendable {
         shape = fields
       }
       names.append(name)
+      place.countsDictionary = isCount && shape.kind == "map"
       if let member = shape.members[name] {
         place.shape = member
       } else if shape.family == "map", !shape.isEnumeration, !shape.members.isEmpty {

@@ -7,6 +7,9 @@ package import LarderCoding
 /// The path to a property: the names of fields, from the outermost to the innermost.
 package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
   package let names: [String]
+  /// Whether the last name counts a dictionary. If its keys are not strings or integers, it is stored as
+  /// an array of keys and values in turn.
+  var countsDictionary = false
 
   package init(_ names: [String]) { self.names = names }
 
@@ -38,7 +41,8 @@ package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
           return nil
         }
       case .array(let values):
-        guard let counted = Self.counted(name, values.count) else { return nil }
+        let count = countsDictionary ? values.count / 2 : values.count
+        guard let counted = Self.counted(name, count) else { return nil }
         value = counted
       case .text(let text):
         guard let counted = Self.counted(name, text.count) else { return nil }

@@ -36,6 +36,28 @@ extension QueryCondition {
   }
 }
 
+extension QueryCondition {
+  /// Returns the condition with other paths.
+  func paths(_ changed: (FieldPath) -> FieldPath) -> QueryCondition {
+    func operand(_ operand: Operand) -> Operand {
+      if case .path(let path) = operand { .path(changed(path)) } else { operand }
+    }
+    return switch self {
+    case .all: self
+    case .compare(let left, let sign, let right): .compare(operand(left), sign, operand(right))
+    case .isIn(let path, let literals): .isIn(changed(path), literals)
+    case .text(let path, let test): .text(changed(path), test)
+    case .matches(let path, let pattern): .matches(changed(path), pattern)
+    case .contains(let path, let literal): .contains(changed(path), literal)
+    case .containsAll(let path, let literals): .containsAll(changed(path), literals)
+    case .containsAny(let path, let literals): .containsAny(changed(path), literals)
+    case .and(let parts): .and(parts.map { $0.paths(changed) })
+    case .or(let parts): .or(parts.map { $0.paths(changed) })
+    case .not(let part): .not(part.paths(changed))
+    }
+  }
+}
+
 extension QueryLiteral {
   fileprivate func typed(as shape: ValueShape?) -> QueryLiteral {
     guard let shape else { return self }

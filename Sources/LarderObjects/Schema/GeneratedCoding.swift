@@ -79,6 +79,24 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
     _ key: Key, default value: @autoclosure () -> Value
   ) throws -> Value { try decoded(key, default: value()) }
 
+  /// Returns a reference to an object, which is empty if its field is missing: the property may have been added later.
+  ///
+  /// - Parameter key: The name of the field.
+  /// - Returns: The reference.
+  /// - Throws: `DecodingError` if the field has another type.
+  public func value<Target: Storable>(_ key: Key) throws -> HasOne<Target?> {
+    try decoder.container(keyedBy: Key.self).decode(HasOne<Target?>.self, forKey: key)
+  }
+
+  /// Returns a reference to objects, which is empty if its field is missing: the property may have been added later.
+  ///
+  /// - Parameter key: The name of the field.
+  /// - Returns: The reference.
+  /// - Throws: `DecodingError` if the field has another type.
+  public func value<Target: Storable>(_ key: Key) throws -> HasMany<Target> {
+    try decoder.container(keyedBy: Key.self).decode(HasMany<Target>.self, forKey: key)
+  }
+
   /// Returns the value of a missing field, or `nil` if the value is not optional.
   @usableFromInline
   func missing<Value: Decodable>() -> Value? {

@@ -41,6 +41,11 @@ public struct StorableValueField: Sendable {
   /// Whether the default is no literal.
   let isComputed: Bool
 
+  /// Returns the stored fields of a declared value, or `nil` of another type.
+  static func all(of type: Any.Type) -> [(name: String, type: Any.Type)]? {
+    (type as? any StorableValue.Type)?.storedFields.map { ($0.name, $0.type) }
+  }
+
   /// Creates the description of a property.
   ///
   /// - Parameters:

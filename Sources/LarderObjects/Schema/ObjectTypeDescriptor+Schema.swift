@@ -87,7 +87,7 @@ extension ObjectTypeDescriptor {
 
   /// Records the fields with which an object of the program is written.
   func observeWriting(_ object: Object) throws -> CBORFieldLog {
-    let log = CBORFieldLog()
+    let log = CBORFieldLog(declaration: StorableValueField.all(of:))
     _ = try encode(object, with: ReferenceEncoder(), log: log)
     schema.withLock { $0.learn(log) }
     return log
