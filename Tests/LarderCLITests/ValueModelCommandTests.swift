@@ -398,7 +398,7 @@ struct ValueModelCommandTests {
     }
   }
 
-  @Test func `A replayed result that cannot be written is no success`() throws {
+  @Test func `A replayed result that cannot be written is an error`() throws {
     try withTool { (tool) throws in
       let command = "\"$0\" memo --store \"$1\" -- echo hi"
       func run(_ output: String) throws -> ChildProcess.Outcome {

@@ -50,25 +50,6 @@ extension ProcessStorms {
       } catch  where error.code == .timedOut {
         return false
       }
-      executor.kill(SIGCONT)
-      return isOffered && areStopped(within: .seconds(1))
-    }
-
-    private func isStopped(_ peer: ChildProcess) -> Bool {
-      ProcessIdentity.isStopped(peer.processIdentifier) == true
-    }
-
-    func areStopped(within limit: Duration) -> Bool {
-      Self.isTrue(within: limit) { isStopped(owner) && isStopped(executor) }
-    }
-
-    private static func isTrue(within limit: Duration, _ condition: () -> Bool) -> Bool {
-      let end = ContinuousClock.now + limit
-      while ContinuousClock.now < end {
-        if condition() { return true }
-        OSThread.yield()
-      }
-      return false
     }
 
     /// Lets the executor go on until it has settled the offer.

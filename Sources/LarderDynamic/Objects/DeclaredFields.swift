@@ -180,7 +180,8 @@ struct ShapeFitting {
       }
       // A missing field has the default of the property, or is nil. A property that is not optional and has
       // a default cannot be null, and the catalog does not tell them apart.
-      if pair.value == .null, field.isOptional, let forms, try !forms.has(.null, at: path + [name])
+      if pair.value == .null, field.isOptional, let forms,
+        try !forms.has(.null, ValueShape(), at: path + [name])
       {
         continue
       }

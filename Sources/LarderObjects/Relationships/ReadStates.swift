@@ -31,7 +31,7 @@ private let width = 4
 
 /// The state of an object that is read.
 struct ReadState: Sendable {
-  /// How the bytes compare with those that this program would store.
+  /// The comparison of the bytes with those that this program would store.
   enum Form: Sendable {
     /// They are the same.
     case own

@@ -225,8 +225,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
     let isDeclaring = build.declarations.load(ordering: .relaxed) > 0
     if !isDeclaring, let known = transaction.objects.type(named: name),
-      known.declarer == ObjectIdentifier(self),
-      known.record.version == version
+      known.declarer == ObjectIdentifier(self), known.record.version == version
     {
       return known.record
     }
@@ -315,43 +314,6 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     return record
   }
 
-  /// The changes of the stored indexes of a type.
-  private struct IndexChanges {
-    /// The declared indexes that are not stored.
-    let missing: [Index<Object>]
-    /// The names of the stored indexes that stay although they are declared differently.
-    let kept: Set<String>
-    /// Whether a stored index with the declaration of this program has the keys that it makes.
-    let isKnown: Bool
-    /// Whether indexes of others are dropped.
-    let mayReplace: Bool
-    /// Whether there are no objects.
-    let isEmpty: Bool
-  }
-
-  /// Drops the stored indexes that the declared ones replace, and adds those.
-  private func apply(
-    _ changes: IndexChanges, to record: inout ObjectTypeRecord,
-    _ transaction: inout StoreTransaction
-  ) throws {
-    let before = record.indexes
-    for stored in before
-    where !stored.isInternal && !changes.kept.contains(stored.name)
-      && (!changes.isKnown || !declared.contains(where: { $0.isStored(as: stored) }))
-      && (changes.mayReplace || declared.contains(where: { $0.name == stored.name }))
-    {
-      try transaction.dropObjectNumber(stored.number, isIndex: true)
-      record.indexes.removeAll { $0.number == stored.number }
-    }
-    for index in changes.missing {
-      var new = try stored(index, builtTo: changes.isEmpty ? nil : 0, &transaction)
-      if !changes.mayReplace, let old = before.first(where: { $0.name == index.name }) {
-        new.replace(old)
-      }
-      record.indexes.append(new)
-    }
-  }
-
   /// Adds the defaults of new fields to the stored indexes that read them.
   ///
   /// - Returns: Whether there were any.
@@ -402,7 +364,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     return record
   }
 
-  private func stored(
+  func stored(
     _ index: Index<Object>, builtTo: UInt64?, _ transaction: inout StoreTransaction
   ) throws -> ObjectTypeRecord.Index {
     var stored = ObjectTypeRecord.Index(

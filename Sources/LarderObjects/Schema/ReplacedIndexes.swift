@@ -79,3 +79,42 @@ extension ObjectTypeDescriptor {
     return Set(replaced.map(\.name))
   }
 }
+
+extension ObjectTypeDescriptor {
+  /// The changes of the stored indexes of a type.
+  struct IndexChanges {
+    /// The declared indexes that are not stored.
+    let missing: [Index<Object>]
+    /// The names of the stored indexes that stay although they are declared differently.
+    let kept: Set<String>
+    /// Whether a stored index with the declaration of this program has the keys that it makes.
+    let isKnown: Bool
+    /// Whether indexes of others are dropped.
+    let mayReplace: Bool
+    /// Whether there are no objects.
+    let isEmpty: Bool
+  }
+
+  /// Drops the stored indexes that the declared ones replace, and adds those.
+  func apply(
+    _ changes: IndexChanges, to record: inout ObjectTypeRecord,
+    _ transaction: inout StoreTransaction
+  ) throws {
+    let before = record.indexes
+    for stored in before
+    where !stored.isInternal && !changes.kept.contains(stored.name)
+      && (!changes.isKnown || !declared.contains(where: { $0.isStored(as: stored) }))
+      && (changes.mayReplace || declared.contains(where: { $0.name == stored.name }))
+    {
+      try transaction.dropObjectNumber(stored.number, isIndex: true)
+      record.indexes.removeAll { $0.number == stored.number }
+    }
+    for index in changes.missing {
+      var new = try stored(index, builtTo: changes.isEmpty ? nil : 0, &transaction)
+      if !changes.mayReplace, let old = before.first(where: { $0.name == index.name }) {
+        new.replace(old)
+      }
+      record.indexes.append(new)
+    }
+  }
+}

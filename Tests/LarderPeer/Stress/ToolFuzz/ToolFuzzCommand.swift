@@ -56,7 +56,7 @@ struct ToolFuzzCommand: ParsableCommand {
   }
 }
 
-/// What was compared, and the differences.
+/// The number of comparisons, and the differences.
 struct ToolFuzzTotals {
   var trials = 0
   var objects = 0

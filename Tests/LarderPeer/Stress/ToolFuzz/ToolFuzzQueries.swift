@@ -29,7 +29,7 @@ private struct ToolQuestion {
 extension ToolFuzzTrial {
   // MARK: The tool
 
-  /// What `larder query` does, in this process.
+  /// A run of `larder query` in this process.
   private mutating func ask(_ question: ToolQuestion, of type: ObjectTypeRecord) throws
     -> ToolAnswer
   {

@@ -106,7 +106,7 @@ extension ToolFuzzTrial {
     do {
       after = try Self.facts(type, copy)
     } catch {
-      // What the program cannot decode must not hide all that follows. A line that somebody has changed after its
+      // An object that the program cannot decode must not hide the following ones. A line that was changed after its
       // schema may have a case that only the program knows.
       if !isExport { totals.violate("undecodable", "\(text)\(refusal ?? "accepted"): \(error)") }
       return try restore(file, of: name, in: copy)
