@@ -43,10 +43,13 @@ enum CommandLineArguments {
     let words = arguments.prefix { $0 != "--" }
     guard words.count <= 1 || words.first == "help" || words.contains(where: isHelp) else { return }
     do {
+      var command = try LarderTool.parseAsRoot(arguments)
+      let kind = type(of: command)
+      // The parser's command for --help, which throws the text.
+      if String(describing: kind) == "HelpCommand" { try command.run() }
       // A command that only has others prints its help.
-      let command = type(of: try LarderTool.parseAsRoot(arguments))
-      guard !command.configuration.subcommands.isEmpty else { return }
-      Console.line(LarderTool.helpMessage(for: command))
+      guard !kind.configuration.subcommands.isEmpty else { return }
+      Console.line(LarderTool.helpMessage(for: kind))
       LarderTool.exit()
     } catch {
       guard LarderTool.exitCode(for: error).isSuccess else { return }

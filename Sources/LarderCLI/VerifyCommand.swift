@@ -60,7 +60,11 @@ struct VerifyCommand: ParsableCommand {
       } catch let error as StoreError where error.code == .damaged {
         // The reason that the store cannot be opened is a finding too.
         let cause = StoreFinding(opening: error)
-        findings = [cause] + ((try? SharedStore.findings(at: place.path)) ?? [])
+        do { findings = [cause] + (try SharedStore.findings(at: place.path)) } catch {
+          // Another process has it open, or there is no room for a copy: the cause stays, and the rest is not checked.
+          let error = StoreError(wrapping: error, during: "verify", path: place.path)
+          findings = [cause, StoreFinding(unchecked: error)]
+        }
       }
       let errors = findings.count { $0.severity == .error }
       if arguments.json {

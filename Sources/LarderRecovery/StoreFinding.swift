@@ -36,6 +36,13 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
     self.init(severity: .error, place: "opening", message: error.message)
   }
 
+  /// Creates the finding for an error because of which the files of a damaged store were not checked.
+  package init(unchecked error: StoreError) {
+    self.init(
+      severity: .warning, place: "verify",
+      message: "The files were not checked: \(error.message)")
+  }
+
   public var description: String { "\(severity.rawValue): \(place): \(message)" }
 }
 

@@ -89,7 +89,8 @@ struct MemoPlaceTests {
       for options in ["", "--force"] {
         let outcome = try run(
           ground, "\"$T\" memo \(options) -- sh -c '\(look)' sh \(seen) <&- >&- 2>&-")
-        #expect(outcome.status == .exited(0))
+        // The output of the command is lost.
+        #expect(outcome.status == .exited(1))
         let links = try String(contentsOfFile: seen, encoding: .utf8)
         #expect(links == "/dev/null\n/dev/null\n/dev/null\n")
       }

@@ -66,6 +66,13 @@ import Testing
     }
   }
 
+  /// Uses the locks of a store that nothing refers to afterwards: it keeps the file open.
+  private func useOnce() throws {
+    let store = try SharedStore(at: path)
+    try use(store)
+    store.close()
+  }
+
   /// Makes the file one of version 1, as a program of that version has left it.
   private func makeOlder() throws {
     let size = try TestFiles.size(file)
@@ -81,9 +88,7 @@ import Testing
   }
 
   @Test func `A lock file of an older version that no process uses is replaced`() throws {
-    let first = try SharedStore(at: path)
-    try use(first)
-    first.close()
+    try useOnce()
     try makeOlder()
     let store = try SharedStore(at: path)
     try use(store)
@@ -93,9 +98,7 @@ import Testing
   @Test func `A lock file in use by an older version is refused and unchanged`()
     throws
   {
-    let first = try SharedStore(at: path)
-    try use(first)
-    first.close()
+    try useOnce()
     try makeOlder()
     let older = try OwnedFile(path: file)
     // The byte of an owner slot, as version 1 locks it.

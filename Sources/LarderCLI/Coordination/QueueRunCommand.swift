@@ -96,8 +96,12 @@ struct QueueRunCommand: AsyncParsableCommand {
       // Without --wait there is nothing to do in a new store: its name is a mistake.
       let store = try wait ? arguments.openOrCreate() : arguments.openExisting(for: name)
       defer { store.close() }
-      arguments.export(store)
       let deque = StoredDeque(store, name: name, maximumAttempts: attempts)
+      /// The commands of this process have its store, whatever the default store is.
+      func begin() {
+        if !hasRun { arguments.export(store) }
+        hasRun = true
+      }
       while finish == nil {
         if CommandProxy.wasSignalled {
           finish = { CommandProxy.endBySignal() }
@@ -105,13 +109,13 @@ struct QueueRunCommand: AsyncParsableCommand {
         }
         guard let claimed = try await deque.claim(lease: lease ?? .seconds(3600)) else {
           if !hasRun { QueueElement.tell(arguments.hint(for: name)) }
-          hasRun = true
+          begin()
           guard wait else { break }
           // Signals are caught since the first command.
           _ = try await deque.waitForElement(until: deque.deadline(after: .milliseconds(500)))
           continue
         }
-        hasRun = true
+        begin()
         guard let argument = try argument(of: claimed.element) else {
           Console.printError("larder: An element is no argument of a command; it has failed.")
           hasFailed = true

@@ -110,7 +110,6 @@ struct QueryFields: Sendable {
     of path: FieldPath, _ type: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws -> Place {
     var place = Place(shape: ValueShape(schema: type.schema))
-    // The type that has the field, and the names from its object on.
     var (owner, names) = (type, [String]())
     if place.shape == nil { place.unknown = (owner, path.names) }
     for (level, name) in path.names.enumerated() {

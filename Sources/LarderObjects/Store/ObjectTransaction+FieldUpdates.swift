@@ -216,8 +216,8 @@ extension ObjectTypeDescriptor {
       index.condition != nil
         || !index.shape.paths.allSatisfy { $0 != property && fields[$0] != nil }
     }
-    // An index that is being built, or that another program declares in another way, has its keys from
-    // those who save an object: the build passes over objects that were changed after it read them.
+    // A save writes the keys of an index that is being built, or that another program declares in another way: the
+    // build skips objects that were changed after it read them.
     let hasKeys = record.indexes.allSatisfy { stored in
       stored.hasAllKeys && (stored.isInternal || declared.contains { $0.isStored(as: stored) })
     }
