@@ -61,7 +61,7 @@ struct VerifyCommand: ParsableCommand {
         // The reason that the store cannot be opened is a finding too.
         let cause = StoreFinding(opening: error)
         do { findings = [cause] + (try SharedStore.findings(at: place.path)) } catch {
-          // Another process has it open, or there is no room for a copy: the cause stays, and the rest is not checked.
+          // Another process has opened it, or a copy has no room: the cause stays, and the rest is not checked.
           let error = StoreError(wrapping: error, during: "verify", path: place.path)
           findings = [cause, StoreFinding(unchecked: error)]
         }

@@ -156,7 +156,9 @@ private struct Uncoded: Storable {
 
 @Suite(.timeLimit(.minutes(60))) struct DefaultChangeTests {
   private func isScanned<Object>(_ query: Query<Object>) throws -> Bool {
-    try query.explain().hasPrefix("scan index")
+    let explanation = try query.explain()
+    if !explanation.hasPrefix("scan index") { print(explanation) }
+    return explanation.hasPrefix("scan index")
   }
 
   private func check7(_ store: ObjectStore, _ ids: [Int]) throws {

@@ -60,7 +60,7 @@ enum QueueElement {
     }
   }
 
-  /// Prints a hint, unless there is none.
+  /// Prints a hint, unless it is empty.
   static func tell(_ hint: String) {
     if !hint.isEmpty { Console.printError("larder:" + hint) }
   }

@@ -86,10 +86,10 @@ struct QueueStoreArguments: ParsableArguments {
   func export(_ store: SharedStore) { place.export(store) }
 
   /// Returns a sentence about elements of a queue in the default store of the other commands, which a program may
-  /// use; empty if there are none, or the command line names a store.
+  /// use; empty without any, or if the command line names a store.
   func hint(for queue: String) -> String {
     guard store == nil, !StoreLocation.isNamed else { return "" }
-    // A store that cannot be read has no elements to tell of.
+    // A store that cannot be read has no elements to name.
     let other = arguments(at: SharedStore.defaultPath)
     guard let store = try? other.openForReading() else { return "" }
     defer { store.close() }

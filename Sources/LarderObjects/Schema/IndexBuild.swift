@@ -46,6 +46,8 @@ final class IndexBuild: Sendable {
 
   private struct State {
     var isRunning = false
+    /// Whether a build was requested of the running one, which may have read the catalog before the requester's commit.
+    var isRequestedAgain = false
     /// The indexes whose undecoded objects this process has tried to decode.
     var tried: Set<UInt32> = []
     var status: Status?
@@ -69,10 +71,12 @@ final class IndexBuild: Sendable {
 
   /// Claims the build for the caller within this process.
   ///
-  /// - Parameter again: Whether to retry a build that failed.
+  /// - Parameter again: Whether to retry a build that failed. One that is running then runs once more, because it
+  ///   may end with what it has read already.
   /// - Returns: `false` if a build is running or has failed.
   func begin(again: Bool) -> Bool {
     state.withLock { state in
+      if state.isRunning, again { state.isRequestedAgain = true }
       if state.isRunning || (state.failure != nil && !again) { return false }
       if again { state.tried = [] }
       state.isRunning = true
@@ -88,15 +92,22 @@ final class IndexBuild: Sendable {
   /// Notes the indexes whose undecoded objects this process has tried.
   func noteTried(_ numbers: Set<UInt32>) { state.withLock { $0.tried = numbers } }
 
-  /// Ends the build.
+  /// Ends the build, unless it was requested again.
   ///
-  /// - Returns: Whether a caller waits for the build and so receives the error.
-  func end(_ failure: (any Error)?) -> Bool {
-    let waiters = state.withLock { state in
+  /// - Returns: Whether a caller waits for the build and so receives the error; `nil` if it has to run again.
+  func end(_ failure: (any Error)?) -> Bool? {
+    let waiters: [Event]? = state.withLock { state in
+      if state.isRequestedAgain {
+        state.isRequestedAgain = false
+        state.tried = []
+        state.since = Clocks.monotonicNanoseconds()
+        return nil
+      }
       state.isRunning = false
       state.failure = failure
       return state.waiters
     }
+    guard let waiters else { return nil }
     for event in waiters { event.set() }
     return !waiters.isEmpty
   }
@@ -197,14 +208,17 @@ extension ObjectTypeDescriptor {
     let (build, core, name) = (build, core, name)
     // Detached: the build belongs to no caller and inherits no task-local values.
     Task.detached(executorPreference: BackgroundExecutor.shared) { [weak self] in
-      var builder = IndexBuilder()
       while true {
+        var builder = IndexBuilder()
         // Holds the descriptor only during a step: releasing the store ends the build.
-        guard let pause = self?.runBuildStep(&builder) else { break }
-        if pause > 0 { Event().wait(nanoseconds: pause) }
+        while let pause = self?.runBuildStep(&builder) {
+          if pause > 0 { Event().wait(nanoseconds: pause) }
+        }
+        if builder.isLocked { core.unlockIndexBuild(of: name) }
+        guard let isAwaited = build.end(builder.failure) else { continue }
+        if !isAwaited, let failure = builder.failure { core.report(failure) }
+        break
       }
-      if builder.isLocked { core.unlockIndexBuild(of: name) }
-      if !build.end(builder.failure), let failure = builder.failure { core.report(failure) }
     }
   }
 }
