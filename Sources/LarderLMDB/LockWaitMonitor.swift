@@ -196,7 +196,9 @@ extension LockWaitMonitor {
   /// Whether a process of another PID namespace has the file open, or that is unknown.
   ///
   /// Each process with the file open has a lock on byte 0, and one with reader slots on the byte of its number in its
-  /// own namespace. The system has the process of each: a number that is another here, or none, is foreign.
+  /// own namespace. The system has the process of each: a number that is another here, or none, is foreign. Of
+  /// several with a lock on byte 0 the system names one only, so a foreign program without reader slots (it uses
+  /// LMDB directly and has only written) remains unknown if another process has the file open.
   private var hasForeignUser: Bool {
     var ranges: [Range<Int64>] = [0..<Int64(Int32.max) + 1]
     while let range = ranges.popLast() {

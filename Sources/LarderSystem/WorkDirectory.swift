@@ -2,6 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#else
+internal import Darwin
+#endif
+
 /// Directories for work that a kill leaves unfinished. Each is locked by its process while that works in it, so the next
 /// process that makes one finds, and removes, those of processes that were killed.
 package enum WorkDirectory {
@@ -15,11 +23,19 @@ package enum WorkDirectory {
     while true {
       let path = prefix + String(UInt64.random(in: 0 ... .max), radix: 16)
       try FileSystem.makeDirectories(path)
-      // Before it is locked, another process may remove it.
-      guard let lock = try? OwnedFile(path: path, writable: false), try lock.tryExclusiveLock(),
-        try FileSystem.status(of: path)?.identity == lock.status.identity
-      else { continue }
-      return lock
+      do {
+        let lock = try OwnedFile(path: path, writable: false)
+        if try lock.tryExclusiveLock(),
+          try FileSystem.status(of: path)?.identity == lock.status.identity
+        {
+          return lock
+        }
+      } catch {
+        // Before it is locked, another process may remove it.
+        if error.errno == ENOENT { continue }
+        FileSystem.removeTree(path)
+        throw error
+      }
     }
   }
 

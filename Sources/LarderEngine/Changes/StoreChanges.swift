@@ -48,7 +48,8 @@ extension SharedStore {
   ///   A place before the beginning of the log begins with a gap.
   /// - Returns: A sequence that ends when the store is closed or the task is cancelled. Each iterator
   ///   begins at the same place.
-  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a cursor of another store.
+  /// - Throws: ``StoreError``; ``StoreError/Code/invalidOption`` for a cursor of another store,
+  ///   ``StoreError/Code/invalidCursor`` for one with a number that no commit has.
   public func changes(since cursor: ChangeCursor = .now) throws -> StoreChanges {
     let core = try openCore("changes")
     try core.beginChangeLog()
@@ -87,15 +88,17 @@ extension SharedStore {
     try first.beginChangeLog()
     let cursor = try first.place(of: cursor)
     // The generation whose log was begun; one that is ended during the wait stays so.
-    var begun: Generation?
+    var begun: Generation? = try first.generation()
     while true {
       let core = try openCore("changes")
       // Read before the log: a commit in between ends the wait at once.
       let mark = try core.observationMark()
       let generation = try core.generation()
-      if begun !== generation { try core.beginChangeLog() }
-      begun = generation
-      _ = try core.place(of: cursor)
+      if begun !== generation {
+        try core.beginChangeLog()
+        _ = try core.place(of: cursor)
+        begun = generation
+      }
       let events = try core.changes(after: cursor, limit: limit).events
       let left = StoreCore.nanoseconds(until: end)
       if !events.isEmpty || left == 0 || limit <= 0 { return events }

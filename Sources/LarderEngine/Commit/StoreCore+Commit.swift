@@ -115,7 +115,7 @@ extension StoreCore {
       generation.table.endWriting(process: generation.process)
       generation.table.releaseTicket(process: generation.process)
     }
-    generation.awaitReaders()
+    generation.awaitReaders(timeout: options.writeTimeout)
     let inside = SharedTableLayout.insideCount - 1
     generation.table.markInsideLMDB(process: generation.process, index: inside, true)
     defer { generation.table.markInsideLMDB(process: generation.process, index: inside, false) }
@@ -317,7 +317,7 @@ extension StoreCore {
     if checksFileStatus || generation.hasReservedMore, let size = generation.dataExtent?.size {
       table.raiseDataBytes(to: UInt64(size))
       generation.recordCommit()
-      generation.noteGrowth(to: size, self)
+      generation.growth.note(size, self)
       if let keeper = generation.keeper {
         // That of a durable store starts when it is first needed.
         try? syncer.start(self)

@@ -124,9 +124,11 @@ final class LockFile: Sendable {
     defer { _ = try? file.tryLock(.none, at: first, count: count) }
     let header = Layout.header(table)
     // Another process may have done it before this one had the lock.
-    if Layout.version(of: try file.read(count: 48, at: 0)) == Layout.version { return true }
-    let size = max(try file.status.size, table.fileSize)
-    try file.write([UInt8](repeating: 0, count: size - header.count), at: header.count)
+    if let found = Layout.version(of: try file.read(count: 48, at: 0)), found >= Layout.version {
+      return found == Layout.version
+    }
+    let zeros = [UInt8](repeating: 0, count: table.fileSize - header.count)
+    try file.write(zeros, at: header.count)
     try file.write(header, at: 0)
     return true
   }

@@ -52,10 +52,7 @@ package final class Generation: Sendable {
   let hasReportedLoss = Atomic<Bool>(false)
   /// The time of the monotonic clock until which the disk is not asked for room.
   let roomyUntil = Atomic<UInt64>(0)
-  /// The size of `data.mdb` above which the growth check searches for a stalled reader.
-  let growthCheckSize: Atomic<Int>
-  let isGrowthNoted = Atomic<Bool>(false)
-  package let growthWait = GrowthWait()
+  package let growth: FileGrowth
   /// Whether a transaction of this process that stored entries has searched for expired ones.
   let hasSearchedExpiries = Atomic<Bool>(false)
   /// The totals after the last commit of this process.
@@ -121,9 +118,8 @@ package final class Generation: Sendable {
         path: directory.generation(meta.generation), storeID: meta.storeID,
         durability: meta.durability, tables: tables.all)
       : nil
-    growthCheckSize = Atomic(
-      (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
-        + Generation.growthStep)
+    growth = FileGrowth(
+      of: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
     versionBase = Generation.versionBase(ofGeneration: meta.generation)
     places = try? RecordLocationCache()
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)

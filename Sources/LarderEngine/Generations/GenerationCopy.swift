@@ -256,20 +256,20 @@ extension StoreCore {
   /// Checks whether a stopped reader keeps the pages by which the file has grown, and if so
   /// compacts the store into a new generation.
   func checkGrowth() {
-    guard let generation = try? generation(), generation.needsGrowthCheck else { return }
+    guard let generation = try? generation(), generation.growth.needsCheck else { return }
     guard
       let (size, oldest) = try? generation.whileOpen({ environment in
         _ = try? environment.clearDeadReaders()
         return (generation.dataSize, environment.oldestSnapshot)
       })
     else { return }
-    generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
+    generation.growth.setMark(size + max(size / 4, FileGrowth.step))
     guard let (stalled, transaction) = oldest, isStalled(stalled, transaction, in: generation)
     else { return }
     do {
       // A reader that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
       let isStopped = ProcessIdentity.isStopped(stalled.pid) == true
-      let limit = (3 * (try statistics().bytes) + Generation.growthStep) * (isStopped ? 1 : 8)
+      let limit = (3 * (try statistics().bytes) + FileGrowth.step) * (isStopped ? 1 : 8)
       guard isStopped || size > limit else { return }
       notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
       guard size > limit else { return }
@@ -300,20 +300,29 @@ extension StoreCore {
   }
 }
 
-extension Generation {
-  static let growthStep = 16 << 20
+/// The observations of one process about the growth of a generation's `data.mdb`.
+package final class FileGrowth: Sendable {
+  static let step = 16 << 20
 
-  /// Checks the growth of the file after a commit.
-  func noteGrowth(to size: Int, _ core: StoreCore) {
-    guard size > growthCheckSize.load(ordering: .relaxed) else { return }
-    if !isGrowthNoted.exchange(true, ordering: .acquiringAndReleasing) { core.worker.wake(core) }
+  /// The size above which a check searches for a stalled reader.
+  private let checkSize: Atomic<Int>
+  private let isNoted = Atomic<Bool>(false)
+  package let wait = GrowthWait()
+
+  init(of size: Int) { checkSize = Atomic(size + Self.step) }
+
+  /// Requests a check after a commit, if the file has grown so far.
+  func note(_ size: Int, _ core: StoreCore) {
+    guard size > checkSize.load(ordering: .relaxed) else { return }
+    if !isNoted.exchange(true, ordering: .acquiringAndReleasing) { core.worker.wake(core) }
   }
 
-  var needsGrowthCheck: Bool { isGrowthNoted.load(ordering: .acquiring) }
+  var needsCheck: Bool { isNoted.load(ordering: .acquiring) }
 
-  func setGrowthMark(_ size: Int) {
-    growthCheckSize.store(size, ordering: .relaxed)
-    isGrowthNoted.store(false, ordering: .releasing)
+  /// Ends a check. The next one is at a larger size.
+  func setMark(_ size: Int) {
+    checkSize.store(size, ordering: .relaxed)
+    isNoted.store(false, ordering: .releasing)
   }
 }
 

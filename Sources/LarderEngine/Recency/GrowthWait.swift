@@ -22,7 +22,7 @@ internal import Synchronization
 
 /// The waits of one process for readers, before its transactions make the file of a generation grow.
 package final class GrowthWait: Sendable {
-  /// The last page of the file at the last look: without growth there is no look.
+  /// The last page of the file at the last look, zero before the first one: without growth there is no look.
   fileprivate let lastPage = Atomic<Int>(0)
   /// The newest snapshot whose reader has outlasted a wait.
   fileprivate let outlasted = Atomic<UInt64>(0)
@@ -53,16 +53,21 @@ package final class GrowthWait: Sendable {
 extension Generation {
   /// Waits for old readers, if the file grows beyond its bound. The caller has the writer ticket, and no transaction.
   @inline(__always)
-  func awaitReaders() {
+  ///
+  /// - Parameter timeout: The longest wait of a write for its turn, of which this wait takes an eighth at most.
+  func awaitReaders(timeout: Duration) {
     guard keeper == nil else { return }
     let last = environment.lastPage
-    if last > growthWait.lastPage.load(ordering: .relaxed) { awaitReaders(lastPage: last) }
+    let before = growth.wait.lastPage.load(ordering: .relaxed)
+    if last <= before { return }
+    growth.wait.lastPage.store(last, ordering: .relaxed)
+    // What the file has grown by before the first write is no growth by this process.
+    if before > 0 { awaitReaders(lastPage: last, timeout) }
   }
 
   @inline(never)
-  private func awaitReaders(lastPage last: Int) {
-    let wait = growthWait
-    defer { wait.lastPage.store(last, ordering: .relaxed) }
+  private func awaitReaders(lastPage last: Int, _ timeout: Duration) {
+    let wait = growth.wait
     let budget = table.budget
     let size = UInt64(last + 1) * UInt64(environment.information.pageSize)
     guard budget > 0, size > GrowthWait.bound(ofBudget: budget), !isReadingOnCurrentThread else {
@@ -75,7 +80,8 @@ extension Generation {
     {
       let now = Clocks.monotonicNanoseconds()
       guard let limit = end else {
-        end = now &+ wait.patience.load(ordering: .relaxed)
+        let most = max(timeout.nanoseconds / 8, 1_000_000)
+        end = now &+ min(wait.patience.load(ordering: .relaxed), most)
         wait.waits.wrappingAdd(1, ordering: .relaxed)
         // That of a killed process ends now.
         _ = try? environment.clearDeadReaders()

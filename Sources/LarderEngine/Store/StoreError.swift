@@ -80,7 +80,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let addressSpace = Code(rawValue: "addressSpace")
     /// A write inside the closure of a transaction did not use that transaction.
     public static let insideTransaction = Code(rawValue: "insideTransaction")
-    /// A text is not that of a change cursor or commit token.
+    /// A text is not that of a change cursor or commit token, or its number is none of a commit.
     public static let invalidCursor = Code(rawValue: "invalidCursor")
     /// A write inside the closure of a transaction of another store would wait for a transaction that waits
     /// for that one.

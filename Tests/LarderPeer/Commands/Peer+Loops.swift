@@ -77,7 +77,7 @@ extension Peer {
       return "ok"
     case "patience":
       let nanoseconds = UInt64(try number(words[0]))
-      try store.core.generation().growthWait.setPatience(nanoseconds: nanoseconds)
+      try store.core.generation().growth.wait.setPatience(nanoseconds: nanoseconds)
       return "ok"
     case "readthrough": return try readThrough(number(words[0]))
     case "fork": return try forked(words)
