@@ -78,7 +78,8 @@ extension ObjectReading {
         return count < limit
       }
     }
-    return sequences.sorted()
+    // Of each note the first: behind the limit one may have others in between.
+    return Array(sequences.sorted().prefix(limit))
   }
 }
 

@@ -175,6 +175,39 @@ private struct MakerWithCity: Storable {
     }
   }
 
+  private struct Rollback: Error {}
+
+  @Test(arguments: [false, true])
+  func `A child whose deletion was rolled back counts as read`(all: Bool) throws {
+    let ground = try StoreFixture(StoreOptions())
+    let store = ground.store
+    try store.save(Vehicle(id: "first", year: 1, maker: Maker(id: "m", name: "old")))
+    let read = try #require(try store.versionedObject(Vehicle.self, id: "first"))
+    let maker = try #require(try store.object(Maker.self, id: "m"))
+    var car = read.object
+    car.maker?.name = "mine"
+    let changed = car
+    #expect(throws: Rollback.self) {
+      try store.write { transaction in
+        try transaction.delete(Vehicle.self, id: "first")
+        if all {
+          try transaction.deleteAll(Maker.self)
+        } else {
+          try transaction.delete(Maker.self, id: "m")
+        }
+        throw Rollback()
+      }
+    }
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.save(Maker(id: "m", name: "new"))
+    try store.save(Vehicle(id: "second", year: 2, maker: maker))
+    #expect(try other.object(Maker.self, id: "m")?.name == "new")
+    #expect(throws: ObjectConflict<Maker>.self) {
+      try store.save(changed, ifUnchangedSince: read.version)
+    }
+    #expect(try other.object(Maker.self, id: "m")?.name == "new")
+  }
+
   @Test func `References are created from ids, without objects`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store

@@ -299,7 +299,7 @@ struct QueryExecution<Object: Storable> {
       let holds = query.predicate.holds(for: ObjectTypeDescriptor<Object>.object(of: decoded))
       if followsReferences {
         try requireLoaded()
-      } else if decoder.context.source != nil {
+      } else {
         // A closure sees a property without its objects; see `HasOne`.
         _ = decoder.context.takeFailure()
       }
@@ -310,12 +310,14 @@ struct QueryExecution<Object: Storable> {
     if returnsObjects, !isUncommitted(id) {
       found.state = kind.readState(id: id, bytes, ownLayout: ownLayout)
     }
-    if trail != nil, let map = record.map(of: bytes, head) {
+    if kind.hasReferences, !query.sorts.isEmpty {
       let object: Object = found.object()
-      // Access the children that the query sorts by now, while their states are recorded for this
-      // object.
+      // Access the children that the query sorts by now: their states are recorded for this object, and one that
+      // cannot be decoded must not be sorted as nil.
       for sort in query.sorts { _ = sort.compare(object, object) }
-      if !query.sorts.isEmpty { try requireLoaded() }
+      try requireLoaded()
+    }
+    if trail != nil, let map = record.map(of: bytes, head) {
       found.related = decoder.context.source?.end([]) ?? 0
       found.content = XXH64.hash(map)
     }

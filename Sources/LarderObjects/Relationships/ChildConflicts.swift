@@ -43,6 +43,35 @@ struct ChildSaving<Object: Storable> {
 struct TransactionResult<Value: Sendable>: Sendable {
   let value: Value
   let commitVersion: UInt64?
+  let forgotten: ForgottenReads
+}
+
+/// The objects that a transaction has deleted. That they were read is forgotten after its commit: after a rollback
+/// they still exist.
+struct ForgottenReads: Sendable {
+  private var types: [any AnyObjectTypeDescriptor] = []
+  private var objects: [(type: any AnyObjectTypeDescriptor, id: [UInt8])] = []
+
+  /// Notes that all objects of a type were deleted.
+  mutating func note(_ type: any AnyObjectTypeDescriptor) { types.append(type) }
+
+  /// Notes that an object was deleted.
+  mutating func note(_ type: any AnyObjectTypeDescriptor, _ id: [UInt8]) {
+    objects.append((type, id))
+  }
+
+  fileprivate func forget() {
+    for type in types { type.forgetReads() }
+    for (type, id) in objects { type.forgetRead(id) }
+  }
+}
+
+extension ObjectStore {
+  /// Notes a transaction that was committed.
+  func noteCommit<Value>(_ result: TransactionResult<Value>) {
+    ownCommits.note(result.commitVersion)
+    result.forgotten.forget()
+  }
 }
 
 /// The commit versions of the last transactions of one store: what they wrote, no other has.

@@ -85,39 +85,36 @@ final class ReadStates: Sendable {
         enter(read.id)
         return true
       }
-      // The id was noted with the state.
-      if enter(read.hash) { enter(read.id) }
+      // The id may have been forgotten or displaced since the state was noted.
+      enter(read.hash)
+      enter(read.id)
       guard read.form == .uncertain else { return false }
       return encodesAnew || count <= 64 || count & 15 == 0
     }
 
-    /// Enters a hash.
-    ///
-    /// - Returns: Whether it was not there.
-    @discardableResult
-    mutating func enter(_ hash: UInt64) -> Bool {
+    /// Enters a hash, unless it is there.
+    mutating func enter(_ hash: UInt64) {
       if (used + 1) * 2 > words.count, words.count < ReadStates.largest { grow() }
-      return put(hash)
+      put(hash)
     }
 
-    private mutating func put(_ hash: UInt64) -> Bool {
+    private mutating func put(_ hash: UInt64) {
       let first = set(of: hash)
-      for position in first..<first + width where words[position] == hash { return false }
+      for position in first..<first + width where words[position] == hash { return }
       for position in first..<first + width where words[position] == 0 {
         words[position] = hash
         used += 1
-        return true
+        return
       }
       turn &+= 1
       words[first + turn & (width - 1)] = hash
-      return true
     }
 
     private mutating func grow() {
       let old = words
       words = ContiguousArray(repeating: 0, count: max(old.count * 2, ReadStates.smallest))
       used = 0
-      for hash in old where hash != 0 { _ = put(hash) }
+      for hash in old where hash != 0 { put(hash) }
     }
 
     mutating func remove(_ hash: UInt64) {

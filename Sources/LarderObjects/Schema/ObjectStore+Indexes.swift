@@ -51,16 +51,7 @@ extension ObjectStore {
     progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
     let kind = kind(type)
-    kind.build.declarations.add(1, ordering: .relaxed)
-    defer { kind.build.declarations.subtract(1, ordering: .relaxed) }
-    let isUnbuilt = try write { transaction in
-      try transaction.erasing(kind) { transaction in
-        try kind.learnRelations(&transaction.entries)
-        let record = try kind.prepare(&transaction.entries)
-        return kind.isUnbuilt(record) || record.indexes.contains { $0.lacksObjects == true }
-      }
-    }
-    guard isUnbuilt else { return }
+    guard try declare(kind) else { return }
     kind.startBuild(again: true)
     try kind.build.wait(within: limit) { status in
       progress(
@@ -75,6 +66,22 @@ extension ObjectStore {
         "\(place ?? "The indexes are not complete")\(builder ?? "") after "
           + "\(limit ?? .zero). The build continues; wait longer, or query without the index.",
         index: status?.index)
+    }
+    try kind.requireNotReplaced(in: storage)
+  }
+
+  /// Declares a type, and replaces indexes that another program declares differently.
+  ///
+  /// - Returns: Whether an index is incomplete.
+  private func declare<Object: Storable>(_ kind: ObjectTypeDescriptor<Object>) throws -> Bool {
+    kind.build.declarations.add(1, ordering: .relaxed)
+    defer { kind.build.declarations.subtract(1, ordering: .relaxed) }
+    return try write { transaction in
+      try transaction.erasing(kind) { transaction in
+        try kind.learnRelations(&transaction.entries)
+        let record = try kind.prepare(&transaction.entries)
+        return kind.isUnbuilt(record) || record.indexes.contains { $0.lacksObjects == true }
+      }
     }
   }
 

@@ -76,8 +76,8 @@ extension ObjectTypeDescriptor {
       return 20_000_000
     }
     do {
-      try advance(target, core, store)
-      if target.isUndecoded { builder.triedTo = target.noted?.last ?? .max - 1 }
+      let last = try advance(target, core, store)
+      if target.isUndecoded, let last { builder.triedTo = last }
     } catch let error as ObjectError where error.code == .uniqueViolation {
       // The other indexes do not depend on this one.
       let taken = target.indexes.filter { $0.name == error.index }.map(\.number)
@@ -88,13 +88,18 @@ extension ObjectTypeDescriptor {
     return 0
   }
 
-  private func advance(_ target: IndexTarget, _ core: StoreCore, _ store: ObjectStore) throws {
+  /// Executes the step of a target.
+  ///
+  /// - Returns: The last object of the step, or `nil` if another process has advanced the build.
+  private func advance(
+    _ target: IndexTarget, _ core: StoreCore, _ store: ObjectStore
+  ) throws -> UInt64? {
     let found = try core.withSnapshot("build an index") { snapshot in
       try stored(behind: target, snapshot)
     }
     let batch = try batch(found, target)
     let step = try store.write { try self.apply(batch, &$0) }
-    guard let step else { return }
+    guard let step else { return nil }
     if let violation = step.violation { throw violation }
     let status = step.status
     _ = build.note(status)
@@ -102,6 +107,7 @@ extension ObjectTypeDescriptor {
       core.notify(
         .indexBuilding(type: name, index: index.name, done: status.done, total: status.total))
     }
+    return batch.last
   }
 
   // MARK: Parts
@@ -121,7 +127,10 @@ extension ObjectTypeDescriptor {
     var result = Found(last: target.builtTo, generation: snapshot.generation.number)
     var (seen, bytes) = (0, 0)
     if let noted = target.noted {
+      // Without any, all are behind the step.
+      result.last = noted.first ?? .max - 1
       for sequence in noted where bytes < Self.mostBytes {
+        result.last = sequence
         do {
           let found = try ObjectReading.object(
             type: target.record.number, sequence: sequence, in: snapshot)
@@ -258,7 +267,8 @@ extension ObjectTypeDescriptor {
         throw tooLarge(error)
       }
     }
-    for stored in batch.undecoded {
+    // After another program's try they have their notes, and perhaps keys of that program in some of the indexes.
+    for stored in batch.undecoded where !target.isUndecoded {
       try transaction.entries.setIndexKeys(
         record.undecodedNotes(for: open), in: numbers, settling: notes, of: stored,
         type: record.number)

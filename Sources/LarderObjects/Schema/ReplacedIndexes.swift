@@ -78,6 +78,23 @@ extension ObjectTypeDescriptor {
     }
     return Set(replaced.map(\.name))
   }
+
+  /// Verifies after a build that no other program has replaced an index of this one meanwhile.
+  ///
+  /// - Throws: ``ObjectError/Code/schemaMismatch`` if one has.
+  func requireNotReplaced(in storage: SharedStore) throws {
+    let record = try storage.openCore("prepare").withSnapshot("prepare") { snapshot in
+      try ObjectReading.type(named: name, snapshot)
+    }
+    guard let record, let index = declared.first(where: { $0.isReplaced(in: record) }) else {
+      return
+    }
+    throw ObjectError(
+      .schemaMismatch, type: name,
+      "Another program of the same version \(record.version) has replaced the index \"\(index.name)\" while this "
+        + "one was building it. Give both programs one declaration, or raise schemaVersion in the newer one.",
+      index: index.name)
+  }
 }
 
 extension ObjectTypeDescriptor {

@@ -187,7 +187,7 @@ public final class ObjectStore: Sendable {
       try ObjectTransaction.run(body, in: &$0, of: store, erasures)
     }
     erasures?.report(to: store)
-    ownCommits.note(result.commitVersion)
+    noteCommit(result)
     return result.value
   }
 
@@ -206,7 +206,7 @@ public final class ObjectStore: Sendable {
       try ObjectTransaction.run(body, in: &$0, of: store, erasures)
     }
     erasures?.report(to: store)
-    ownCommits.note(result.commitVersion)
+    noteCommit(result)
     return result.value
   }
 }

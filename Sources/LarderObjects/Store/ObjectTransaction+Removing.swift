@@ -23,7 +23,7 @@ extension ObjectTransaction {
       try entries.delete(type: record.number, id: reference.id)
       overlay.delete(reference)
       if kind?.name != reference.type { kind = store.kind(of: record) }
-      kind?.forgetRead(reference.id)
+      if let kind { forgotten.note(kind, reference.id) }
     }
     return plan.found
   }

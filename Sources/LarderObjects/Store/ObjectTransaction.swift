@@ -30,6 +30,8 @@ public struct ObjectTransaction: ~Copyable {
   let erasures: TransactionErasures?
   /// The uncommitted writes, for references that are followed before the commit.
   let overlay = TransactionOverlay()
+  /// The deleted objects that count as read until the commit.
+  var forgotten = ForgottenReads()
   /// The number of writes so far.
   private var writes = 0
   /// The deleted objects whose deletion another object denied at that time.
@@ -77,7 +79,8 @@ public struct ObjectTransaction: ~Copyable {
     if let spare = transaction.spare { store.spareEncoder.withLock { $0 = spare } }
     let version = transaction.hasWritten ? transaction.entries.commitVersion : nil
     entries = transaction.entries
-    return TransactionResult(value: try result.get(), commitVersion: version)
+    return TransactionResult(
+      value: try result.get(), commitVersion: version, forgotten: transaction.forgotten)
   }
 
   /// Runs a writing operation. An error after a partial write fails the transaction.
@@ -287,7 +290,7 @@ public struct ObjectTransaction: ~Copyable {
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
     overlay.clear(record.name)
-    store.kind(of: record)?.forgetReads()
+    if let kind = store.kind(of: record) { forgotten.note(kind) }
   }
 
   private func allIDs(of record: ObjectTypeRecord) throws -> [ObjectIdentity] {
