@@ -68,19 +68,10 @@ struct StoreArguments: ParsableArguments {
       """, valueName: "kind"))
   var durability: Durability?
 
-  @Flag(name: .long, help: "Write answers and errors as JSON.")
-  var json = false
+  @OptionGroup var answer: AnswerArguments
 
-  @Option(
-    name: .long,
-    help: ArgumentHelp(
-      """
-      auto, always or never: whether text is coloured. auto: on a terminal, unless NO_COLOR is set \
-      or TERM is dumb.
-      """, valueName: "when"))
-  var color = ColorChoice.auto
-
-  func validate() { Style.choose(color) }
+  /// Whether answers and errors are JSON.
+  var json: Bool { answer.json }
 
   var path: String { StoreLocation.path(store) }
 

@@ -384,6 +384,16 @@ struct ValueModelCommandTests {
       ).split(separator: "\n").map(String.init)
       #expect(try tool.run("remove", "--stdin", input: [changes[0]]).status.isSuccess)
       #expect(try tool.run("remove", "--stdin", input: [changes[1]]).status == .exited(64))
+      // A change of many keys names none, and neither does a key without its tag.
+      _ = try tool.output("set", "", "x", "--namespace", "gone")
+      for line in [
+        #"{"key":"","keyType":null,"namespace":"gone"}"#,
+        #"{"keyBase64":"eA==","namespace":"gone"}"#,
+      ] {
+        #expect(try tool.run("remove", "--stdin", input: [line]).status == .exited(64), "\(line)")
+      }
+      #expect(try tool.output("get", "", "--namespace", "gone") == "x\n")
+      _ = try tool.output("remove", "", "--namespace", "gone")
       #expect(try tool.output("list", "--json").split(separator: "\n").count == 1)
     }
   }

@@ -27,19 +27,10 @@ struct QueueStoreArguments: ParsableArguments {
       """, valueName: "kind"))
   var durability: Durability?
 
-  @Flag(name: .long, help: "Write answers and errors as JSON.")
-  var json = false
+  @OptionGroup var answer: AnswerArguments
 
-  @Option(
-    name: .long,
-    help: ArgumentHelp(
-      """
-      auto, always or never: whether text is coloured. auto: on a terminal, unless NO_COLOR is set \
-      or TERM is dumb.
-      """, valueName: "when"))
-  var color = ColorChoice.auto
-
-  func validate() { Style.choose(color) }
+  /// Whether answers and errors are JSON.
+  var json: Bool { answer.json }
 
   /// The options of a command with the default store of queues.
   private var place: StoreArguments {
@@ -50,8 +41,7 @@ struct QueueStoreArguments: ParsableArguments {
     var result = StoreArguments()
     result.store = path
     result.durability = durability
-    result.json = json
-    result.color = color
+    result.answer = answer
     return result
   }
 
@@ -90,7 +80,8 @@ struct QueueStoreArguments: ParsableArguments {
   func hint(for queue: String) -> String {
     guard store == nil, !StoreLocation.isNamed else { return "" }
     // A store that cannot be read has no elements to name.
-    let other = arguments(at: SharedStore.defaultPath)
+    var other = arguments(at: SharedStore.defaultPath)
+    other.durability = nil
     guard let store = try? other.openForReading() else { return "" }
     defer { store.close() }
     let deque = StoredDeque(store, name: queue, maximumAttempts: .max)

@@ -121,6 +121,8 @@ struct PrintedKey {
       key = try kind.key(line)
       return
     }
+    // A change of all keys, or of those with a tag.
+    if field("keyType") == .null { throw ToolError.usage("A line names no single key: \(line)") }
     // An export leaves the namespace without a name out, and the type of a text.
     let name = string("namespace") ?? ""
     guard namespace?.utf8.elementsEqual(name.utf8) ?? true else {
@@ -131,9 +133,10 @@ struct PrintedKey {
       throw ToolError.usage("A line has only the beginning of its key: \(line)")
     }
     self.namespace = name
-    if string("key") == nil, case .unsigned(let tag)? = field("keyTag"),
-      let number = UInt8(exactly: tag), number > 0, let bytes = Base64.bytes(text)
-    {
+    if string("key") == nil {
+      guard case .unsigned(let tag)? = field("keyTag"), let number = UInt8(exactly: tag),
+        number > 0, let bytes = Base64.bytes(text)
+      else { throw ToolError.usage("keyTag and keyBase64 name no key: \(line)") }
       key = EncodedKey(tag: number, bytes: bytes)
       self.text = KeyKind.shown(key).text
       return

@@ -95,16 +95,9 @@ struct ReplayCommand: ParsableCommand {
     completion: .file(extensions: ["svg"]))
   var svg: String?
 
-  @Flag(name: .long, help: "Write answers and errors as JSON.")
-  var json = false
-
-  @Option(
-    name: .long,
-    help: ArgumentHelp("auto, always or never: whether text is coloured.", valueName: "when"))
-  var color = ColorChoice.auto
+  @OptionGroup var answer: AnswerArguments
 
   func validate() throws {
-    Style.choose(color)
     guard !traces.isEmpty else {
       throw ValidationError("Missing trace: larder replay TRACE ... [options]")
     }
@@ -126,7 +119,7 @@ struct ReplayCommand: ParsableCommand {
   }
 
   func run() throws {
-    try Console.reporting(json: json) {
+    try Console.reporting(json: answer.json) {
       let directory = try temporaryDirectory()
       let results: [TraceResult]
       do {
@@ -148,7 +141,7 @@ struct ReplayCommand: ParsableCommand {
       }
       // The plot may be standard output.
       if svg == "-" { return }
-      if json {
+      if answer.json {
         Console.json(ReplayReport(results, isComparison: compare).json)
       } else {
         Console.write(ReplayReport(results, isComparison: compare).text)

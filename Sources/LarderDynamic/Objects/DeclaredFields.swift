@@ -181,7 +181,7 @@ struct ShapeFitting {
       // A missing field has the default of the property, or is nil. A property that is not optional and has
       // a default cannot be null, and the catalog does not tell them apart.
       if pair.value == .null, field.isOptional, let forms,
-        try !forms.has(.null, ValueShape(), at: path + [name])
+        try !forms.hasNull(at: path + [name])
       {
         continue
       }

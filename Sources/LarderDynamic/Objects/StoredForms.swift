@@ -25,6 +25,7 @@ final class StoredForms {
   private let objects: DynamicObjects
   private let type: ObjectTypeRecord
   private var found: [[String]: Place] = [:]
+  private var nulls: [[String]: Bool] = [:]
 
   init(_ objects: DynamicObjects, _ type: ObjectTypeRecord) {
     (self.objects, self.type) = (objects, type)
@@ -44,17 +45,46 @@ final class StoredForms {
     return place.forms.contains(Self.form(value)) && place.decodes(value, shape, at: [])
   }
 
+  /// Returns whether a stored object has null at a place. The first question about a place reads objects up to the
+  /// first one that has.
+  ///
+  /// - Throws: `StoreError` and ``DynamicObjectError``.
+  func hasNull(at path: [String]) throws -> Bool {
+    if let known = nulls[path] { return known }
+    var isFound = false
+    try visitAll(path, restart: { isFound = false }) { value in
+      if value == .null { isFound = true }
+      return !isFound
+    }
+    nulls[path] = isFound
+    return isFound
+  }
+
   private func place(at path: [String]) throws -> Place {
+    var place = Place()
+    try visitAll(path, restart: { place = Place() }) { value in
+      place.add(value)
+      return true
+    }
+    return place
+  }
+
+  /// Calls a closure with the value at a place of each stored object, until it returns `false`. An object that cannot
+  /// be parsed has none.
+  private func visitAll(
+    _ path: [String], restart: () -> Void, _ body: (CBORValue) -> Bool
+  ) throws {
     try objects.reading("import", hasAnswered: { false }) { snapshot in
-      var place = Place()
+      restart()
       try ObjectReading.scan(type: type.number, in: snapshot) { found in
-        guard case .success(let stored) = found, let object = objects.object(stored) else {
-          return true
-        }
-        Self.visit(object.value, path[...]) { place.add($0) }
-        return true
+        guard case .success(let stored) = found,
+          CodecIdentifier(rawValue: stored.codec) == .cbor,
+          let value = try? CBORValue(parsing: stored.bytes)
+        else { return true }
+        var goesOn = true
+        Self.visit(value, path[...]) { if goesOn { goesOn = body($0) } }
+        return goesOn
       }
-      return place
     }
   }
 
@@ -132,16 +162,16 @@ private struct Place {
     case .map(let pairs):
       for pair in pairs { add(pair.value, at: path + [StoredForms.step(pair.key)]) }
     case .unsigned, .negative: add(Self.integer(value)!, at: path)
-    case .float(let number) where number.isFinite:
-      let magnitude = parts[path]?.magnitude ?? 0
-      if number.magnitude > magnitude { parts[path, default: Parts()].magnitude = number.magnitude }
+    case .float(let number) where number.isFinite && hasRoom(at: path):
+      parts[path]!.magnitude = max(parts[path]!.magnitude, number.magnitude)
     case .text, .tagged: addExactly(value.jsonText(), at: path)
     default: break
     }
   }
 
   private mutating func add(_ number: Int128, at path: [String]) {
-    var part = parts.removeValue(forKey: path) ?? Parts()
+    guard hasRoom(at: path) else { return }
+    var part = parts.removeValue(forKey: path)!
     if !part.integers.contains(number), hasRoom(for: "") { part.integers.insert(number) }
     part.least = min(part.least, number)
     part.greatest = max(part.greatest, number)
@@ -149,8 +179,16 @@ private struct Place {
   }
 
   private mutating func addExactly(_ text: String, at path: [String]) {
-    guard parts[path]?.exact.contains(text) != true, hasRoom(for: text) else { return }
-    parts[path, default: Parts()].exact.insert(text)
+    guard hasRoom(at: path), !parts[path]!.exact.contains(text), hasRoom(for: text) else { return }
+    parts[path]!.exact.insert(text)
+  }
+
+  /// Returns whether the parts at a path are kept, which begin with the first one.
+  private mutating func hasRoom(at path: [String]) -> Bool {
+    if parts[path] != nil { return true }
+    guard hasRoom(for: path.joined()) else { return false }
+    parts[path] = Parts()
+    return true
   }
 
   private static func integer(_ value: CBORValue) -> Int128? {
