@@ -112,7 +112,9 @@ struct Round {
         let texts = answer.faults + (answer.failure.map { [$0.message] } ?? [])
         if !texts.isEmpty { report(texts.joined(separator: "\n"), nil) }
       case .ended: report("the program ended: \(peers[program].lastWords)", nil)
-      case .hangs: report("verify() hangs", nil)
+      case .hangs:
+        report("verify() hangs", nil)
+        peers[program].kill()
       }
     }
     for peer in peers { peer.close() }

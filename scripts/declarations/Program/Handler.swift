@@ -37,7 +37,7 @@ struct TypeHandler<Object: Subject>: Handler {
     case .probe: try probe(request, store, &answer)
     case .order: try order(request, store, &answer)
     case .update, .set, .removeWhere: try change(request, store, &answer)
-    case .prepare: try store.prepare(Object.self, within: .seconds(60))
+    case .prepare: try store.prepare(Object.self)
     case .migrate: try store.migrate(Object.migrations)
     case .verify:
       answer.faults = try store.storage.verify().map { "verify: \($0)" }

@@ -59,7 +59,6 @@ struct LiveDamage {
     while isSound, Clocks.monotonicNanoseconds() < end {
       last = sabotage(board, &random)
       acts += 1
-      usleep(100_000)
       isSound = recovers(board, after: "act \(acts), \(last)", &outcome)
     }
     finish(board, after: last, &outcome)
@@ -83,7 +82,8 @@ struct LiveDamage {
       standardError: .captured)
   }
 
-  /// Waits until every process has completed an operation, and restarts those that died.
+  /// Waits until every process has completed two operations, of which the first may have begun before the act, and
+  /// restarts those that died.
   private mutating func recovers(
     _ board: LiveOracle, after what: String, _ outcome: inout DamageOutcome
   ) -> Bool {
@@ -91,7 +91,8 @@ struct LiveDamage {
     var looked = start
     var ticks: [Int: Int] = [:]
     let before = (0..<LiveWorker.processes).map { board.progress($0) }
-    while (0..<LiveWorker.processes).contains(where: { board.progress($0) == before[$0] }) {
+    func isBusy(_ id: Int) -> Bool { board.progress(id) < before[id] + 2 }
+    while (0..<LiveWorker.processes).contains(where: isBusy) {
       for id in children.indices {
         guard let status = children[id].exitStatus else { continue }
         if case .signalled(let signal) = status, [SIGBUS, SIGSEGV, SIGABRT].contains(signal) {
@@ -125,7 +126,7 @@ struct LiveDamage {
         }
       }
       if Clocks.monotonicNanoseconds() - start > Self.deadline {
-        let stuck = (0..<LiveWorker.processes).filter { board.progress($0) == before[$0] }
+        let stuck = (0..<LiveWorker.processes).filter(isBusy)
         outcome.violations.append(
           "in use, after \(what): processes \(stuck) complete no operation\n"
             + "    scripts/stress damage --seed \(seed) (the act; timing is not repeatable)")

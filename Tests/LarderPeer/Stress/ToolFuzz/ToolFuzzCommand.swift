@@ -50,7 +50,7 @@ struct ToolFuzzCommand: ParsableCommand {
       number += 1
       totals.trials += 1
     } while trial == nil && elapsedSeconds(since: begin) < options.seconds
-      && totals.violations.count < 40
+      && totals.violations.values.reduce(0, +) < 40
     ParentProcess.send(totals.line(seed: options.seed))
     if !totals.violations.isEmpty { throw ExitCode(1) }
   }

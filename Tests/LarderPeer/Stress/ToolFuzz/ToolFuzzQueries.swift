@@ -10,6 +10,12 @@ import LarderObjectEngine
 import LarderObjects
 import LarderTesting
 
+/// A query counts other objects than it returns.
+private struct CountDiffers: Error {
+  let count: Int
+  let found: Int
+}
+
 /// An answer of the tool: the ids of objects, or the code of an error of usage.
 private enum ToolAnswer: Equatable {
   case ids([String])
@@ -48,7 +54,7 @@ extension ToolFuzzTrial {
       }
       if random.chance(20) {
         let count = try untyped.count(query, of: type)
-        if count != ids.count { return .usage("count is \(count), and there are \(ids.count)") }
+        if count != ids.count { throw CountDiffers(count: count, found: ids.count) }
         _ = try untyped.explain(query, of: type)
       }
       return .ids(ids)

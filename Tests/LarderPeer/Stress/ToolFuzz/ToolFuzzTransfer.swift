@@ -123,7 +123,11 @@ extension ToolFuzzTrial {
       let (found, wanted) = (
         try Self.stored(object, in: dynamic), try CBORValue(parsing: CBOREncoder().encode(object))
       )
-      if let found, Self.sorted(found) != Self.sorted(wanted) {
+      guard let found else {
+        totals.violate("form", "\(text)the query of the tool does not return \(object.id)")
+        continue
+      }
+      if Self.sorted(found) != Self.sorted(wanted) {
         totals.violate(
           "form",
           "\(text)stored \(LosslessJSONWriter.text(found))\nwritten \(LosslessJSONWriter.text(wanted))"
