@@ -19,7 +19,8 @@ struct GetCommand: ParsableCommand {
       answer is one object: the value in "value", and the properties of the entry; bytes are \
       base64url.
 
-      Reading updates the last use of the entry.
+      Reading updates the last use of the entry while a process has the store open. Otherwise it \
+      changes nothing: see `larder --help`.
 
       EXAMPLES
         larder get greeting

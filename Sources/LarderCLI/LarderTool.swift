@@ -19,6 +19,12 @@ struct LarderTool: AsyncParsableCommand {
 
       Without --store it uses the default store (see `larder stat`).
 
+      A command that only reads changes no value. While no process has the store open, it opens none \
+      of its files for writing, so that it works on a read-only file system as well. While processes \
+      have the store open, the command writes to gate, presence, lock.mdb and shared.table, as any \
+      reader does, and needs the permission to. The commands watch, advise and defaults watch wait \
+      for other processes, and always need it; top never does.
+
       EXAMPLES
         larder stat                                  what the default store holds
         larder list --store /var/tmp/app --prefix user/

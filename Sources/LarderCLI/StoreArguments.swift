@@ -106,13 +106,16 @@ struct StoreArguments: ParsableArguments {
   }
 
   /// Opens a store that exists, for a command that only reads. The store stays as it is: a damaged
-  /// cache is an error here, where a program starts it empty.
+  /// cache is an error here, where a program starts it empty. While no process has it open, none of its
+  /// files is opened for writing.
   ///
+  /// - Parameter awaitsOthers: Whether changes by other processes are awaited, also by those that come later.
   /// - Throws: ``ToolError`` with exit status 2 if the store is missing.
-  func openForReading() throws -> SharedStore {
+  func openForReading(awaitsOthers: Bool = false) throws -> SharedStore {
     guard let found = try SharedStore.durability(ofStoreAt: path) else { throw missing }
     var options = options(durability ?? found)
     options.readsOnly = true
+    options.awaitsOthers = awaitsOthers
     return try SharedStore(at: path, options)
   }
 

@@ -80,6 +80,17 @@ public final class Defaults: Sendable {
     self.init(name: name, path: path, state: .success(store))
   }
 
+  /// Opens a suite that exists, only to read it: a tool changes nothing in it.
+  ///
+  /// - Parameters:
+  ///   - path: The path of the directory.
+  ///   - follows: Whether the handle waits for changes.
+  package convenience init(readingAt path: String, follows: Bool = false) throws {
+    let store = try DefaultsStore(at: path, follows ? .following : .reading)
+    let name = store.store.path.split(separator: "/").last.map(String.init) ?? path
+    self.init(name: name, path: store.store.path, state: .success(store))
+  }
+
   private init(name: String, path: String, state: Result<DefaultsStore, any Error>) {
     suiteName = name
     self.path = path

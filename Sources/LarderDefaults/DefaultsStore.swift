@@ -12,12 +12,17 @@ final class DefaultsStore: Sendable {
   let store: SharedStore
   let space: NamespaceHandle
 
-  init(at path: String) throws {
+  init(at path: String, _ access: Access = .writing) throws {
     var options = StoreOptions(durability: .durable)
     options.isSmall = true
+    options.readsOnly = access != .writing
+    options.awaitsOthers = access == .following
     store = try SharedStore(at: path, options)
     space = try NamespaceHandle(name: DefaultsSuite.namespace)
   }
+
+  /// The use of a handle.
+  enum Access { case writing, reading, following }
 
   func lookup(_ key: String) throws -> Lookup {
     try store.openCore("get").lookup(EncodedKey(key), in: space)

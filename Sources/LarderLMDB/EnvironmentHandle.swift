@@ -36,11 +36,15 @@ package final class EnvironmentHandle: Sendable {
     package var maximumReaders: Int
     /// Whether each commit waits for the disk.
     package var synchronous: Bool
+    /// Whether the environment is opened to read only, without `lock.mdb`. The caller makes sure that no process
+    /// writes while it is open.
+    package var isQuiet: Bool
 
     package init(
       mapSize: Int?, minimumMapSize: Int? = nil, maximumTables: Int = 1024,
-      maximumReaders: Int = 4094, synchronous: Bool
+      maximumReaders: Int = 4094, synchronous: Bool, isQuiet: Bool = false
     ) {
+      self.isQuiet = isQuiet
       self.mapSize = mapSize
       self.minimumMapSize = minimumMapSize
       self.maximumTables = maximumTables
@@ -57,20 +61,24 @@ package final class EnvironmentHandle: Sendable {
   private nonisolated(unsafe) var writeMap: WriteMapReservation?
   private nonisolated(unsafe) var hasTriedWriteMap = false
   private let locks: LockWaitMonitor?
+  private let isQuiet: Bool
   let context = EnvironmentContext()
 
+  /// The environments of this process that have `lock.mdb` open: its locks end with the first descriptor of it that is
+  /// closed, so there is one of each.
   private static let open = Mutex<Set<FileIdentity>>([])
 
   package init(path: String, options: Options) throws(LMDBError) {
     guard let identity = (try? FileSystem.status(of: path))??.identity else {
       throw LMDBError(LMDBError.Code(rawValue: ENOENT), during: "mdb_env_open")
     }
-    let isNew = EnvironmentHandle.open.withLock { $0.insert(identity).inserted }
+    isQuiet = options.isQuiet
+    let isNew = isQuiet || EnvironmentHandle.open.withLock { $0.insert(identity).inserted }
     guard isNew else { throw LMDBError(.alreadyOpen, during: "mdb_env_open") }
     do throws(LMDBError) {
       unsafe (handle, locks) = try EnvironmentHandle.makeFittingHandle(path: path, options: options)
     } catch {
-      EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
+      if !isQuiet { EnvironmentHandle.open.withLock { _ = $0.remove(identity) } }
       throw error
     }
     self.path = path
@@ -126,11 +134,12 @@ package final class EnvironmentHandle: Sendable {
         mdb_env_set_maxreaders(handle, UInt32(options.maximumReaders)), "mdb_env_set_maxreaders")
       var flags = UInt32(MDB_NOTLS)
       if !options.synchronous { flags |= UInt32(MDB_NOSYNC) }
+      if options.isQuiet { flags |= UInt32(MDB_RDONLY | MDB_NOLOCK) }
       try unsafe check(mdb_env_open(handle, path, flags, 0o600), "mdb_env_open")
       var descriptor: CInt = -1
       try unsafe check(mdb_env_get_fd(handle, &descriptor), "mdb_env_get_fd")
       larder_set_cloexec(descriptor)
-      locks = unsafe LockWaitMonitor(of: handle, in: path)
+      locks = options.isQuiet ? nil : unsafe LockWaitMonitor(of: handle, in: path)
       if let locks { LostWakeupWatchdog.shared.add(locks) }
       // LMDB reads the order of the unnamed table only when a call needs it.
       var transaction: OpaquePointer?
@@ -168,7 +177,7 @@ package final class EnvironmentHandle: Sendable {
     unsafe self.handle = nil
     if let locks { LostWakeupWatchdog.shared.remove(locks) }
     unsafe mdb_env_close(handle)
-    EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
+    if !isQuiet { EnvironmentHandle.open.withLock { _ = $0.remove(identity) } }
   }
 
   deinit {
@@ -176,7 +185,7 @@ package final class EnvironmentHandle: Sendable {
     // exits.
     guard unsafe handle != nil else { return }
     if let locks { LostWakeupWatchdog.shared.remove(locks) }
-    EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
+    if !isQuiet { EnvironmentHandle.open.withLock { _ = $0.remove(identity) } }
   }
 
   /// Runs a call of LMDB that may wait for one of its locks; see `LockWaitMonitor.swift`.

@@ -55,6 +55,17 @@ package final class MappedRegion {
     isZeroInForkedChild = false
   }
 
+  /// Maps the first `count` bytes of a file, which no process changes or truncates meanwhile. A page that is written
+  /// to becomes one of this process alone.
+  package init(changing file: OwnedFile, count: Int) throws(SystemError) {
+    guard
+      let address = unsafe larder_map(count, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.descriptor)
+    else { throw .last("mmap", file.path) }
+    unsafe self.base = address
+    self.count = count
+    isZeroInForkedChild = false
+  }
+
   /// Copies the first `count` bytes of a file, which other processes may write or truncate, to memory
   /// of this process alone. The rest of its `size` bytes is zero.
   package convenience init(copying file: OwnedFile, count: Int, size: Int) throws(SystemError) {

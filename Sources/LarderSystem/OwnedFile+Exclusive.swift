@@ -20,6 +20,20 @@ extension OwnedFile {
 }
 
 extension OwnedFile {
+  /// Tries `flock(LOCK_SH)` without waiting. A descriptor that can only read is enough.
+  ///
+  /// - Returns: `false` if another open file has the lock alone.
+  package func tryToShareLock() throws(SystemError) -> Bool {
+    // As `tryExclusiveLock`.
+    for _ in 0..<100 {
+      if flock(descriptor, LOCK_SH | LOCK_NB) == 0 { return true }
+      let code = currentErrno()
+      if code == EWOULDBLOCK { return false }
+      guard code == EINTR else { throw .last("flock", path) }
+    }
+    throw .last("flock", path)
+  }
+
   /// The process that holds `flock` on the file, as far as this process can see it: one of its PID
   /// namespace. For errors, after a wait: the whole list of the system's locks is read.
   package var lockHolder: Int32? {

@@ -148,8 +148,10 @@ struct PrometheusTests {
   @Test func `stat writes Prometheus' format, with the names of the metrics`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value", "--namespace", "n")
-      _ = try tool.output("get", "key", "--namespace", "n")
-      _ = try tool.run("get", "other", "--namespace", "n")
+      try tool.whileInUse {
+        _ = try tool.output("get", "key", "--namespace", "n")
+        _ = try tool.run("get", "other", "--namespace", "n")
+      }
       let statistics = try tool.json("stat")
       let page = try PrometheusPage(try tool.output("stat", "--prometheus"))
 

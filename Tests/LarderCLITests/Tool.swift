@@ -46,6 +46,18 @@ struct Tool {
     return try Tool.object(outcome.output)
   }
 
+  /// Runs a closure while another process has the store open.
+  func whileInUse<R>(_ body: () throws -> R) throws -> R {
+    let holder = try TestExecutable.tool.start([
+      "lock", "in use", "--store", store, "--", "sh", "-c", "echo held; read line",
+    ])
+    try holder.expect("held")
+    let result = try body()
+    try holder.send("end")
+    #expect(try holder.wait().isSuccess)
+    return result
+  }
+
   static func object(_ text: String) throws -> [String: Any] {
     let value = try JSONSerialization.jsonObject(with: Data(text.utf8))
     return try #require(value as? [String: Any])

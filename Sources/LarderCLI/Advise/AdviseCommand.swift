@@ -51,7 +51,7 @@ struct AdviseCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.at(path).openForReading()
+      let store = try arguments.at(path).openForReading(awaitsOthers: true)
       defer { store.close() }
       let report = try advise(store)
       if arguments.json { Console.json(report.json) } else { Console.write(report.text) }

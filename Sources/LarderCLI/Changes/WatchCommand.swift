@@ -58,14 +58,11 @@ struct WatchCommand: AsyncParsableCommand {
 
   func run() async throws {
     try await Console.reporting(json: arguments.json) {
-      // Only the change log is written: a damaged cache is an error here, too. A store that needs a recovery
-      // gets it, as by any program that writes.
-      do {
-        try arguments.openForReading().close()
-      } catch let error as StoreError where error.code == .needsRecovery {}
-      let store = try arguments.openExisting()
-      defer { store.close() }
-      if stop { return try store.setChangeLog(commits: nil) }
+      if stop {
+        let store = try openForLog()
+        defer { store.close() }
+        return try store.setChangeLog(commits: nil)
+      }
       let cursor = try since.map { text in
         guard let cursor = try? ChangeCursor(text) else {
           throw ToolError.usage(
@@ -75,7 +72,8 @@ struct WatchCommand: AsyncParsableCommand {
       }
       var left = count ?? .max
       guard left > 0 else { return }
-      let changes = try store.changes(since: cursor ?? .now)
+      let (store, changes) = try follow(from: cursor ?? .now)
+      defer { store.close() }
       var before = changes.start
       for try await event in changes {
         for line in lines(of: event, after: before) {
@@ -86,6 +84,29 @@ struct WatchCommand: AsyncParsableCommand {
         before = event.cursor
       }
     }
+  }
+
+  /// Opens the store, and begins its change log if it has none.
+  private func follow(from cursor: ChangeCursor) throws -> (SharedStore, StoreChanges) {
+    do {
+      let store = try arguments.openForReading(awaitsOthers: true)
+      do { return (store, try store.changes(since: cursor)) } catch {
+        store.close()
+        throw error
+      }
+    } catch let error as StoreError where [.readsOnly, .needsRecovery].contains(error.code) {
+      let store = try openForLog()
+      return (store, try store.changes(since: cursor))
+    }
+  }
+
+  /// Opens the store to write its change log only: a damaged cache is an error here, too. A store that needs a
+  /// recovery gets it, as by any program that writes.
+  private func openForLog() throws -> SharedStore {
+    do {
+      try arguments.openForReading().close()
+    } catch let error as StoreError where error.code == .needsRecovery {}
+    return try arguments.openExisting()
   }
 
   private struct Line {

@@ -42,29 +42,41 @@ struct SuiteArgument: ParsableArguments {
   @Flag(name: .long, help: "Write answers and errors as JSON.")
   var json = false
 
-  /// Opens a suite that exists.
+  /// Opens a suite that exists, to change it.
   ///
   /// - Throws: ``ToolError`` with exit status 2 if the suite is missing.
   func open() throws -> Defaults {
-    guard try exists else {
-      throw ToolError(
-        "noStore",
-        "There is no suite \(suite). `larder defaults list` prints all suites; a suite by its "
-          + "directory begins with / or ./.",
-        exit: Exit.noStore)
-    }
+    guard try exists else { throw noSuite }
     return try openOrCreate()
+  }
+
+  /// Opens a suite that exists, only to read it.
+  ///
+  /// - Parameter follows: Whether the command waits for changes.
+  /// - Throws: ``ToolError`` with exit status 2 if the suite is missing.
+  func openForReading(follows: Bool = false) throws -> Defaults {
+    guard try exists else { throw noSuite }
+    return try Defaults(readingAt: path, follows: follows)
+  }
+
+  private var noSuite: ToolError {
+    ToolError(
+      "noStore",
+      "There is no suite \(suite). `larder defaults list` prints all suites; a suite by its "
+        + "directory begins with / or ./.",
+      exit: Exit.noStore)
   }
 
   /// Whether the suite is a directory, not a name. Other texts with a slash are mistyped names.
   private var isPath: Bool { suite.hasPrefix("/") || suite.hasPrefix("./") }
 
+  private var path: String {
+    get throws { try isPath ? suite : DefaultsSuite.path(of: suite) }
+  }
+
   /// Whether the suite exists.
   var exists: Bool {
-    get throws {
-      let path = try isPath ? suite : DefaultsSuite.path(of: suite)
-      return try SharedStore.durability(ofStoreAt: path) != nil
-    }
+    get throws { try SharedStore.durability(ofStoreAt: path) != nil }
   }
 
   /// Opens a suite, and creates it if it is missing.
@@ -102,7 +114,7 @@ struct DefaultsReadCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: suite.json) {
-      let defaults = try suite.open()
+      let defaults = try suite.openForReading()
       defer { defaults.close() }
       if let key {
         guard let stored = try defaults.storedValue(forKey: key) else { throw suite.missing(key) }

@@ -21,7 +21,7 @@ struct DefaultsListCommand: ParsableCommand {
     try Console.reporting(json: json) {
       guard let suite else { return try listSuites() }
       let argument = SuiteArgument.named(suite, json: json)
-      let defaults = try argument.open()
+      let defaults = try argument.openForReading()
       defer { defaults.close() }
       var rows: [(key: String, type: String, bytes: Int)] = []
       for key in try defaults.keys() {
@@ -96,7 +96,7 @@ struct DefaultsWatchCommand: AsyncParsableCommand {
 
   func run() async throws {
     try await Console.reporting(json: suite.json) {
-      let defaults = try suite.open()
+      let defaults = try suite.openForReading(follows: true)
       defer { defaults.close() }
       var left = count ?? .max
       guard left > 0 else { return }

@@ -44,12 +44,20 @@ package final class SharedTable: Sendable {
     }
   }
 
+  /// The words of a table that a process copies.
+  package enum CopiedWords: Sendable {
+    /// Those before the stamps: of a process that only observes.
+    case beforeStamps
+    /// Those that this process changes. The file must not change meanwhile.
+    case changed
+  }
+
   /// Maps an existing table.
   ///
-  /// - Parameter isCopy: Whether to copy the words before the stamps instead, for a process that only
-  ///   observes. The other words are zero, and no change reaches the file.
+  /// - Parameter copied: What to copy to memory of this process instead: no change reaches the file. Words that
+  ///   are not copied are zero.
   /// - Returns: `nil` if the file is not a complete, valid table of this version.
-  package init?(mapping file: OwnedFile, isCopy: Bool = false) throws(SystemError) {
+  package init?(mapping file: OwnedFile, copied: CopiedWords? = nil) throws(SystemError) {
     let size = try file.status.size
     guard size >= SharedTableShape.small.fileSize else { return nil }
     let header = try file.read(count: 128, at: 0)
@@ -67,9 +75,11 @@ package final class SharedTable: Sendable {
       let generation: UInt64 = header.integer(at: SharedTableLayout.generationOffset)
     else { return nil }
     let region =
-      isCopy
-      ? try MappedRegion(copying: file, count: shape.stamps, size: size)
-      : try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
+      switch copied {
+      case nil: try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
+      case .beforeStamps: try MappedRegion(copying: file, count: shape.stamps, size: size)
+      case .changed: try MappedRegion(changing: file, count: size)
+      }
     self.file = file
     self.region = region
     self.shape = shape

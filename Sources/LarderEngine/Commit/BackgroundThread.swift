@@ -79,14 +79,16 @@ final class BackgroundThread: Sendable {
 
   /// Ends the thread and waits for its end. On the thread itself it does not wait: the thread ends
   /// when the current turn returns.
-  func stop() {
+  ///
+  /// - Parameter waits: Whether to wait for its end.
+  func stop(waits: Bool = true) {
     let mustWait = hasStopped.withLock { hasStopped in
       defer { hasStopped = true }
       return hasStarted && !hasStopped
     }
     guard mustWait else { return }
     wakeAnyway()
-    if token.load(ordering: .relaxed) == OSThread.token { return }
+    if !waits || token.load(ordering: .relaxed) == OSThread.token { return }
     // The wait is bounded: the thread may wait for a stopped writer of another process.
     ended.wait(nanoseconds: 5_000_000_000)
   }

@@ -43,8 +43,16 @@ extension SharedStore {
   /// - Throws: ``StoreError`` if the file `locks` or `rates` cannot be read.
   /// - Complexity: O(*n*) in the room for names, and a system call for each process.
   public func locks() throws -> [LockStatus] {
-    let files = try openCore("locks").lockFiles
-    return LockStatus.sorted(try files.all.flatMap { try $0.existingFile()?.status() ?? [] })
+    let core = try openCore("locks")
+    if core.options.readsOnly {
+      do throws(SystemError) {
+        return try StoreObserver.locks(of: core.directory)
+      } catch {
+        throw StoreError(error, during: "locks", path: core.directory.path)
+      }
+    }
+    return LockStatus.sorted(
+      try core.lockFiles.all.flatMap { try $0.existingFile()?.status() ?? [] })
   }
 }
 

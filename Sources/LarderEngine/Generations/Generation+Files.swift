@@ -10,6 +10,8 @@ internal import Synchronization
 extension Generation {
   /// Whether the files of this generation were removed or replaced.
   package var isOrphaned: Bool {
+    // No other process has the files open, or could replace them.
+    if QuietView.of(self) != nil { return false }
     guard let mapped = table.fileStatus, mapped.links > 0,
       (try? presence.status)?.links ?? 0 > 0
     else { return true }

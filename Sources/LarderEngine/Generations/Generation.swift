@@ -331,6 +331,11 @@ package final class Generation: Sendable {
       isClosed.store(false, ordering: .releasing)
       return false
     }
+    if let view = QuietView.of(self) {
+      environment.close()
+      view.end()
+      return true
+    }
     // Without a name, no process can open the files any more: there is nothing to wait for, and no
     // later opening would close them.
     let gate = hasNoName ? nil : try? OpenLock.enter(directory, timeout: gateTimeout)

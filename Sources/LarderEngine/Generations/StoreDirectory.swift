@@ -150,15 +150,17 @@ package struct StoreDirectory: Sendable, Hashable {
   }
 
   /// Finds or creates the directory, and checks that it is safe to use.
+  ///
+  /// - Parameter isWritten: Whether a missing directory is created, and one that cannot be written is refused.
   package static func prepare(
-    _ path: String, durability: Durability
+    _ path: String, durability: Durability, isWritten: Bool = true
   ) throws(StoreError) -> StoreDirectory {
     guard !path.isEmpty, !path.utf8.contains(0) else {
       throw StoreError(.directory, during: "open", path: path, "The path of a store is empty.")
     }
     let path = try absolute(path)
-    let held = try hold(path)
-    try check(path, held.status)
+    let held = try hold(path, isCreating: isWritten)
+    try check(path, held.status, isWritten: isWritten)
     if let name = FileSystem.refusedFileSystem(below: held.reference) {
       throw StoreError(
         .fileSystem, during: "open", path: path,
@@ -180,19 +182,19 @@ package struct StoreDirectory: Sendable, Hashable {
     }
     let status: FileStatus?
     do throws(SystemError) {
-      try FileSystem.makeDirectory(cache.root)
+      if isWritten { try FileSystem.makeDirectory(cache.root) }
       status = try FileSystem.status(of: cache.root)
     } catch {
       throw cannotCreate(cache.realRoot, error)
     }
-    try check(cache.realRoot, status)
+    try check(cache.realRoot, status, isWritten: isWritten)
     return cache
   }
 
   /// Opens the directory of a store and checks each directory on its path.
-  private static func hold(_ path: String) throws(StoreError) -> HeldDirectory {
+  private static func hold(_ path: String, isCreating: Bool) throws(StoreError) -> HeldDirectory {
     do throws(PathWalkError) {
-      return try HeldDirectory(path, creating: true)
+      return try HeldDirectory(path, creating: isCreating)
     } catch {
       switch error {
       case .system(let error):
@@ -347,7 +349,9 @@ package struct StoreDirectory: Sendable, Hashable {
   /// Checks that only this user can write to a directory.
   ///
   /// - Parameter status: The status of the open directory, which has no name that could change.
-  private static func check(_ path: String, _ status: FileStatus?) throws(StoreError) {
+  private static func check(
+    _ path: String, _ status: FileStatus?, isWritten: Bool
+  ) throws(StoreError) {
     guard let target = status else { throw refuse(path, "It was removed. Open the store again.") }
     let user = FileSystem.userID
     guard target.isDirectory else {
@@ -356,8 +360,11 @@ package struct StoreDirectory: Sendable, Hashable {
     guard target.owner == user else {
       throw refuse(
         path,
-        "It belongs to user \(target.owner), not to you (\(user)). Use a directory of your "
-          + "own.")
+        "It belongs to user \(target.owner), not to you (\(user)). "
+          + (isWritten
+            ? "Use a directory of your own."
+            : "That user can change or cut its files while they are read. Run the command as that user, or "
+              + "read a copy of your own (`larder copy`)."))
     }
     guard target.mode & 0o022 == 0 else {
       throw refuse(
@@ -365,8 +372,12 @@ package struct StoreDirectory: Sendable, Hashable {
         "Other users may write to it. Run `chmod 700` on it: a user with write permission can "
           + "change what the store's users read.")
     }
-    guard target.mode & 0o700 == 0o700 else {
-      throw refuse(path, "You may not write to it. Run `chmod 700` on it, or choose another.")
+    let needed: UInt32 = isWritten ? 0o700 : 0o500
+    guard target.mode & needed == needed else {
+      throw refuse(
+        path,
+        "You may not \(isWritten ? "write to" : "read") it. Run `chmod 700` on it, or choose another."
+      )
     }
   }
 }

@@ -299,7 +299,7 @@ extension StoreOpener {
     table.resetRecorded(to: commitVersion.map { $0 <= newest ? $0 : 0 } ?? 0)
     guard let record else { return }
     // A record without a place, and no end either: nothing in the log is needed.
-    let segments = LogSegments(path: path, storeID: record.storeID)
+    let segments = LogSegments(path: path, storeID: record.storeID, isWritable: false)
     if record.log.segment != 0 {
       table.raiseLogStart(to: record.log.segment)
     } else if table.logEnd(after: newest) == nil {

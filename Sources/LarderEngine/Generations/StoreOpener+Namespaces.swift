@@ -47,8 +47,8 @@ extension StoreOpener {
         guard try FileSystem.status(of: path, followingLinks: false)?.isRegularFile ?? false else {
           continue
         }
-        let presence = try OwnedFile(path: path, closesInForkedChild: true)
-        if try !presence.tryLock(.exclusive, at: PresenceLocks.openOffset) { return true }
+        let presence = try OwnedFile(path: path, writable: false)
+        if try presence.isLockedElsewhere(at: PresenceLocks.openOffset) { return true }
       }
       return false
     } catch {

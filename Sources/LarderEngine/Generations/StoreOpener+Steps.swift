@@ -12,6 +12,8 @@ extension StoreOpener {
     case opened(Generation)
     case unusable(reason: String, StoreMeta?)
     case pidNamespaceMismatch
+    /// A process has it open, so that it cannot be read without a write.
+    case inUse
   }
 
   func closeDeferredAndOpen(_ number: UInt64) throws -> Outcome {
@@ -55,6 +57,12 @@ extension StoreOpener {
     if table.successor == number { table.supersede() } else { table.fence() }
   }
 
+  /// Marks the generation as one that this process has open, and frees the reader slots of processes that have ended.
+  func takePart(_ presence: OwnedFile, _ environment: EnvironmentHandle) throws {
+    _ = try presence.tryLock(.shared, at: PresenceLocks.openOffset)
+    try environment.clearDeadReaders()
+  }
+
   func require(_ found: Durability) throws(StoreError) {
     if found == options.durability { return }
     throw StoreDirectory.mismatch(directory.path, wanted: options.durability, found: found)
@@ -69,7 +77,9 @@ extension StoreOpener {
 
   package func openTable(_ path: String, number: UInt64) throws -> SharedTable? {
     guard try FileSystem.status(of: path) != nil else { return nil }
-    let table = try SharedTable(mapping: OwnedFile(path: path))
+    let isQuiet = view != nil
+    let table = try SharedTable(
+      mapping: OwnedFile(path: path, writable: !isQuiet), copied: isQuiet ? .changed : nil)
     return table?.generation == number ? table : nil
   }
 
@@ -107,6 +117,7 @@ extension StoreOpener {
         table.isCurrent(forDescriptor: data.descriptor)
       else { return false }
     }
+    if view != nil { return true }
     // In a copy of the files on btrfs, it has lost what keeps a full disk from raising SIGBUS.
     return try OwnedFile(path: path + "/shared.table").ownBlocks() == .owned
   }
@@ -137,7 +148,9 @@ extension StoreOpener {
     _ table: SharedTable, _ presence: OwnedFile
   ) throws -> Generation.ProcessSlot? {
     for process in 0..<table.shape.processSlots where table.pid(process: process) == nil {
-      if try presence.tryLock(.exclusive, at: PresenceLocks.slotOffset(process)) {
+      if try view != nil
+        || presence.tryLock(.exclusive, at: PresenceLocks.slotOffset(process))
+      {
         table.enter(process: process)
         return Generation.ProcessSlot(index: process, table: table, presence: presence)
       }
@@ -158,8 +171,10 @@ extension StoreOpener {
       } ?? false
     // A new file under a new name: a mapping of the old file stays unchanged.
     let temporary = path + "/shared.table.tmp"
-    FileSystem.removeTree(temporary)
-    let file = try OwnedFile(path: temporary, creation: .createNew)
+    if view == nil { FileSystem.removeTree(temporary) }
+    let file =
+      try view == nil
+      ? OwnedFile(path: temporary, creation: .createNew) : QuietView.fileWithoutName()
     try SharedTable.create(
       in: file, for: meta,
       commitVersion: Generation.newestVersion(ofGeneration: meta.generation, in: environment),
@@ -168,9 +183,10 @@ extension StoreOpener {
         dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0,
         stateChanged: FileSystem.status(of: path + "/state")?.changed ?? 0,
         pageCache: PageCacheIdentity(ofDescriptor: environment.dataDescriptor)))
-    try FileSystem.rename(temporary, to: path + "/shared.table")
+    if view == nil { try FileSystem.rename(temporary, to: path + "/shared.table") }
     guard
-      let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))
+      let table = try SharedTable(
+        mapping: view == nil ? OwnedFile(path: path + "/shared.table") : file)
     else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table cannot be created.")
     }

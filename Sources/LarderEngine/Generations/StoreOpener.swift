@@ -32,6 +32,8 @@ package struct StoreOpener {
   var directory: StoreDirectory
   let options: StoreOptions
   let firstNumber: UInt64
+  /// The hold of a process that opens the generation without a write (`QuietView.swift`).
+  var view: QuietView?
 
   package init(directory: StoreDirectory, options: StoreOptions, firstNumber: UInt64 = 1) {
     self.directory = directory
@@ -40,6 +42,12 @@ package struct StoreOpener {
   }
 
   func open() throws(StoreError) -> Generation {
+    if let generation = try openQuietly() { return generation }
+    do { return try openTakingPart() } catch { throw QuietView.explained(error, self) }
+  }
+
+  /// Opens as one of the processes that read and write the store.
+  private func openTakingPart() throws(StoreError) -> Generation {
     // Also for a per-namespace store: openers of the main store remove unused ones.
     let main = directory.isBeside ? directory.outer : directory
     let gate = try OpenLock.enter(main, timeout: options.openTimeout)
@@ -52,10 +60,9 @@ package struct StoreOpener {
     if options.durability.survivesSystemCrash || options.readsOnly {
       throw StoreError(
         .otherNamespace, during: "open", path: directory.path,
-        "Processes of another PID namespace (another container) have this .\(options.durability) "
-          + "store open. LMDB identifies processes by pid, so all of them have to be in one "
-          + "namespace. Run this one in theirs (`--pid` of the container), or close the store there."
-      )
+        "Processes of another PID namespace (another container) have this .\(options.durability) store "
+          + "open. LMDB identifies processes by pid, so all of them have to be in one namespace. Run "
+          + "this one in theirs (`--pid` of the container), or close the store there.")
     }
     removeDeadNamespaces()
     return try openBeside(fallback)
@@ -107,7 +114,7 @@ package struct StoreOpener {
         }
         fault(.openDone)
         return generation
-      case .pidNamespaceMismatch:
+      case .pidNamespaceMismatch, .inUse:
         return nil
       case .unusable(let reason, let heritage):
         options.onEvent?(.resetToEmpty(reason))
@@ -181,11 +188,18 @@ package struct StoreOpener {
     {
       try require(kind)
     }
-    let presence = try OwnedFile(
-      path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
-    let alone = try presence.tryLock(.exclusive, at: PresenceLocks.openOffset)
-    guard try presence.tryLock(.exclusive, at: PresenceLocks.pidOffset(ProcessIdentity.pid)) else {
-      return try closeDeferredAndOpen(number)
+    let presence: OwnedFile
+    let alone: Bool
+    if view != nil {
+      presence = try OwnedFile(path: path + "/presence", writable: false)
+      alone = true
+      if try presence.isLockedElsewhere(at: PresenceLocks.openOffset) { return .inUse }
+    } else {
+      presence = try OwnedFile(
+        path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
+      alone = try presence.tryLock(.exclusive, at: PresenceLocks.openOffset)
+      guard try presence.tryLock(.exclusive, at: PresenceLocks.pidOffset(ProcessIdentity.pid))
+      else { return try closeDeferredAndOpen(number) }
     }
     try fault(throwing: .openPresenceTaken)
 
@@ -239,9 +253,9 @@ package struct StoreOpener {
 
   /// Opens a file that passed verification, or that only needs the quick check.
   private func openVerified(_ opening: Opening) throws -> Outcome {
-    if opening.alone {
+    if view == nil, opening.alone {
       try GenerationBuilder.prepareLockFile(in: opening.path, opening.table?.shape)
-    } else {
+    } else if view == nil {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: opening.path + "/lock.mdb")
     }
@@ -268,7 +282,7 @@ package struct StoreOpener {
         options: .init(
           mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
           maximumReaders: GenerationBuilder.readerSlots(in: opening.path),
-          synchronous: false))
+          synchronous: false, isQuiet: view != nil))
     } catch {
       guard error.isDamage else { throw error }
       return try damaged(error.cause, fencing: opening)
@@ -327,11 +341,11 @@ package struct StoreOpener {
           + "processes, or split them across several stores.")
     }
     try fault(throwing: .openSlotTaken)
-    _ = try opening.presence.tryLock(.shared, at: PresenceLocks.openOffset)
-    try environment.clearDeadReaders()
+    if view == nil { try takePart(opening.presence, environment) }
     table.openAttempts = 0
     let generation = Generation(
       directory: directory, meta: meta, environment: environment, tables: tables, slot: slot)
+    view?.begin(for: generation)
     if opening.needsCheckpoint {
       do {
         try generation.keeper?.synchronize(generation)

@@ -49,7 +49,7 @@ package struct StoreObserver: Sendable {
     let root = directory.generation(number)
     guard
       let table = try SharedTable(
-        mapping: OwnedFile(path: root + "/shared.table", writable: false), isCopy: true)
+        mapping: OwnedFile(path: root + "/shared.table", writable: false), copied: .beforeStamps)
     else { return false }
     result.generation = number
     result.binding = table.binding
@@ -82,7 +82,7 @@ package struct StoreObserver: Sendable {
         .flatMap { table.readingMilliseconds(process: $0, now: result.time.milliseconds) }
     }
     result.pageSize = try UnpinnedSnapshot(of: data)?.pageSize ?? 4096
-    result.locks = try locks(directory)
+    result.locks = try Self.locks(of: directory)
     return true
   }
 
@@ -98,12 +98,14 @@ package struct StoreObserver: Sendable {
       isStopped: ProcessIdentity.isStopped(pid) ?? false)
   }
 
-  private func locks(_ directory: StoreDirectory) throws(SystemError) -> [LockStatus] {
+  /// Returns everything that is held or waited for, without a write.
+  static func locks(of directory: StoreDirectory) throws(SystemError) -> [LockStatus] {
     let locks = try locks(at: directory.locks, .locks)
     return LockStatus.sorted(locks + (try self.locks(at: directory.rates, .rates)))
   }
 
-  private func locks(at path: String, _ table: LockTable) throws(SystemError) -> [LockStatus] {
+  private static func locks(at path: String, _ table: LockTable) throws(SystemError) -> [LockStatus]
+  {
     do throws(SystemError) {
       let file = try OwnedFile(path: path, writable: false)
       return try LockFile(observing: file, table)?.status() ?? []

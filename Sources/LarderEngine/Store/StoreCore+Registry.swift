@@ -53,13 +53,15 @@ extension StoreCore {
     }
     #endif
     _ = exitHandler
-    let directory = try StoreDirectory.prepare(path, durability: options.durability)
+    let directory = try StoreDirectory.prepare(
+      path, durability: options.durability, isWritten: !options.readsOnly)
     let core = try find(directory, options)
     do {
       if options.durability.survivesSystemCrash, try core.generation().hasForeignFiles {
         throw StoreError.filesRemoved(during: "open", path: path)
       }
       try core.verifyAfterDeaths()
+      try core.watchQuietView()
       if options.durability == .relaxed, !options.readsOnly { try core.syncer.start(core) }
       try core.applyLimits(of: options)
       if let interval = options.syncInterval { try core.setSyncInterval(interval) }
@@ -240,6 +242,7 @@ extension StoreCore {
     for registered in registry.withLock({ Array($0.values) }) {
       switch registered {
       case .opening: break
+      case .open(let core, _) where core.options.readsOnly: break
       case .open(let core, _) where core.bodyThread.load(ordering: .relaxed) != OSThread.token:
         core.commitQueue()
         try? core.synchronize()

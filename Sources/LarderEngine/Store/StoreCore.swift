@@ -153,7 +153,12 @@ package final class StoreCore: Sendable {
     if now !== old { return now }
     // From here on, no value of the old generation validates in any memory tier, even if its
     // files were deleted without a fence.
-    if !old.mustReopen.load(ordering: .acquiring) { old.supersedeOrFence() }
+    if let view = QuietView.of(old) {
+      if let new = try join(view, from: old) { return new }
+      old.table.fence()
+    } else if !old.mustReopen.load(ordering: .acquiring) {
+      old.supersedeOrFence()
+    }
     guard old.close(gateTimeout: options.openTimeout, readsUntil: deadline) else {
       throw .readNotEnded(options.openTimeout, path: directory.path)
     }
@@ -162,24 +167,37 @@ package final class StoreCore: Sendable {
     let new = try StoreOpener(
       directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
     ).open()
+    guard publish(new, after: old) else { throw closed(before: new) }
+    return new
+  }
+
+  /// Makes the successor of a generation the one that this process uses.
+  ///
+  /// - Returns: `false` if the store was closed meanwhile.
+  func publish(_ new: Generation, after old: Generation) -> Bool {
     let isOpen = current.withLock { current in
       let isOpen = current === old
       if isOpen { current = new }
       return isOpen
     }
-    guard isOpen else {
-      new.close(gateTimeout: options.openTimeout)
-      throw .closed("use")
-    }
+    guard isOpen else { return false }
     queue.rehash(in: new)
     if new.number != old.number { notify(.generationChanged(generation: new.number)) }
-    return new
+    return true
+  }
+
+  /// Closes a generation that was opened for a store that was closed meanwhile.
+  func closed(before new: Generation) -> StoreError {
+    new.close(gateTimeout: options.openTimeout)
+    return .closed("use")
   }
 
   /// Creates the directory again if it was deleted together with the store.
   private func restoreDirectory() throws(StoreError) {
     directory.follow(
-      try StoreDirectory.prepare(directory.path, durability: options.durability))
+      try StoreDirectory.prepare(
+        directory.path, durability: options.durability, isWritten: !options.readsOnly))
+    if options.readsOnly { return }
     do throws(SystemError) {
       // The directory of a PID namespace's separate store; `prepare` has created any other.
       if try FileSystem.status(of: directory.root) == nil {
@@ -238,6 +256,7 @@ package final class StoreCore: Sendable {
     worker.stop()
     completions.stop(self)
     watcher.stop()
+    (try? generation()).flatMap(QuietView.of)?.stopWatching()
     // The thread may sleep for seconds, and keep the files mapped.
     (try? generation())?.table.advanceWakeWord()
     syncer.stop()

@@ -206,9 +206,14 @@ public struct StoreOptions: Sendable {
   ///
   /// Such a process changes no data: where another one would start a cache empty, restore the last
   /// checkpoint, quarantine files or remove a damaged entry, it fails with an error and leaves
-  /// everything as it is. Its writes fail. It takes part in the protocols of the processes that
-  /// share the store, so it writes to `presence`, `lock.mdb` and `shared.table`.
+  /// everything as it is. Its writes fail. It opens a store that no process has open without a
+  /// write to its files (`QuietView.swift`). While others have it open, it takes part in their protocols,
+  /// which needs `presence`, `lock.mdb` and `shared.table` to be writable.
   package var readsOnly = false
+
+  /// Whether this process, if it only reads, takes part also where no other process has the store open: it
+  /// waits for the changes of those that come.
+  package var awaitsOthers = false
 
   /// Closures that create the monitors of a store, from its path. LarderMetrics and LarderTracing add
   /// them.

@@ -22,7 +22,7 @@ struct LogReader {
           + "missing. Nothing was touched. `larder repair` salvages what is readable; or restore a copy."
       )
     }
-    segments = try LogSegments(path: path, storeID: record.storeID).all()
+    segments = try LogSegments(path: path, storeID: record.storeID, isWritable: false).all()
     position = record.log
     version = record.logVersion
   }

@@ -24,6 +24,7 @@ final class LogSegments: Sendable {
   private let storeID: (UInt64, UInt64)
   /// Whether a new file and its name are on the disk before it is used.
   private let syncsFiles: Bool
+  private let isWritable: Bool
   private let known = Mutex<[UInt64: Segment]>([:])
 
   /// The size of the first segment; each new one has four times the size of the largest, up to the greatest.
@@ -33,7 +34,10 @@ final class LogSegments: Sendable {
   /// The size of all segments from which a writer waits for a checkpoint.
   private static let limit = 64 << 20
 
-  init(path: String, storeID: (UInt64, UInt64), syncsFiles: Bool = true) {
+  init(
+    path: String, storeID: (UInt64, UInt64), syncsFiles: Bool = true, isWritable: Bool = true
+  ) {
+    self.isWritable = isWritable
     self.path = path
     self.storeID = storeID
     self.syncsFiles = syncsFiles
@@ -74,7 +78,7 @@ final class LogSegments: Sendable {
 
   private func open(_ number: Int) throws(SystemError) -> OwnedFile? {
     do throws(SystemError) {
-      return try OwnedFile(path: path + "/" + Self.name(number))
+      return try OwnedFile(path: path + "/" + Self.name(number), writable: isWritable)
     } catch {
       if error.isNoSuchFile { return nil }
       throw error
