@@ -9,7 +9,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A socket in front of a server, which can hold back what the server sends on some connections.
+/// A socket in front of a server, which can hold back what the server or the client sends on some connections.
 final class RedisProxy: Sendable {
   private let directory: TemporaryDirectory
   private let listener: any Channel
@@ -24,7 +24,7 @@ final class RedisProxy: Sendable {
         ClientBootstrap(group: client.eventLoop).connect(unixDomainSocketPath: target).flatMap {
           server in
           client.eventLoop.makeCompletedFuture {
-            let link = Link(client)
+            let link = Link(client, server)
             links.add(link)
             try client.pipeline.syncOperations.addHandler(Forwarder(to: server, link, .request))
             try server.pipeline.syncOperations.addHandler(Forwarder(to: client, link, .reply))
@@ -53,6 +53,11 @@ final class RedisProxy: Sendable {
   /// The number of parts that are held back.
   func heldParts(_ name: String) -> Int { links.named(name).reduce(0) { $0 + $1.heldParts } }
 
+  /// Holds back what is sent to the server on the present connections with a name, also after the client has closed them.
+  func holdRequests(_ name: String) { links.named(name).forEach { $0.holdRequests() } }
+  /// Sends what was held back, and closes the connections whose clients have closed them.
+  func releaseRequests(_ name: String) { links.named(name).forEach { $0.releaseRequests() } }
+
   private final class Links: Sendable {
     private let all = Mutex<[Link]>([])
     func add(_ link: Link) { all.withLock { $0.append(link) } }
@@ -65,12 +70,47 @@ final class RedisProxy: Sendable {
       var name: String?
       var isHeld = false
       var parts: [ByteBuffer] = []
+      var holdsRequests = false
+      var requests: [ByteBuffer] = []
+      var hasEnded = false
     }
 
     private let client: any Channel
+    private let server: any Channel
     private let state = Mutex(State())
 
-    init(_ client: any Channel) { self.client = client }
+    init(_ client: any Channel, _ server: any Channel) {
+      (self.client, self.server) = (client, server)
+    }
+
+    func holdRequests() { state.withLock { $0.holdsRequests = true } }
+
+    func releaseRequests() {
+      let (requests, hasEnded) = state.withLock { state in
+        state.holdsRequests = false
+        defer { state.requests = [] }
+        return (state.requests, state.hasEnded)
+      }
+      for request in requests { server.write(request, promise: nil) }
+      server.flush()
+      if hasEnded { server.close(promise: nil) }
+    }
+
+    /// Returns whether bytes of the client are passed on at once.
+    func passesRequest(_ bytes: ByteBuffer) -> Bool {
+      state.withLock { state in
+        if state.holdsRequests { state.requests.append(bytes) }
+        return !state.holdsRequests
+      }
+    }
+
+    /// Returns whether the end of the client's connection is passed on at once.
+    func passesEnd() -> Bool {
+      state.withLock { state in
+        state.hasEnded = true
+        return !state.holdsRequests
+      }
+    }
 
     var name: String? { state.withLock { $0.name } }
     var heldParts: Int { state.withLock { $0.parts.count } }
@@ -117,12 +157,14 @@ final class RedisProxy: Sendable {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       let bytes = unwrapInboundIn(data)
       if direction == .request, link.name == nil { link.read(bytes) }
-      if direction == .request || link.passes(bytes) {
+      if direction == .request ? link.passesRequest(bytes) : link.passes(bytes) {
         target.writeAndFlush(bytes, promise: nil)
       }
     }
 
-    func channelInactive(context: ChannelHandlerContext) { target.close(promise: nil) }
+    func channelInactive(context: ChannelHandlerContext) {
+      if direction == .reply || link.passesEnd() { target.close(promise: nil) }
+    }
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
       context.close(promise: nil)
     }

@@ -49,7 +49,7 @@ struct PrimaryResolver: Sendable {
 
   /// Connects to the primary.
   func connect(
-    _ onPush: @escaping @Sendable ([RedisValue]) -> Void
+    ending lost: [LostConnection], _ onPush: @escaping @Sendable ([RedisValue]) -> Void
   ) async throws -> RedisConnection {
     guard !sentinels.isEmpty, !master.isEmpty else {
       throw RedisError(
@@ -67,7 +67,7 @@ struct PrimaryResolver: Sendable {
           throw error(failures)
         }
         do {
-          return try await connect(by: sentinels[index], within: left, onPush)
+          return try await connect(by: sentinels[index], within: left, ending: lost, onPush)
         } catch let error as RedisError {
           // A loss does not replace the answer of an earlier attempt.
           if !error.isLoss || failures[index]?.isLoss != false { failures[index] = error }
@@ -82,7 +82,7 @@ struct PrimaryResolver: Sendable {
 
   /// Connects to the server that one sentinel names.
   private func connect(
-    by sentinel: RedisConfiguration.Endpoint, within limit: Duration,
+    by sentinel: RedisConfiguration.Endpoint, within limit: Duration, ending lost: [LostConnection],
     _ onPush: @escaping @Sendable ([RedisValue]) -> Void
   ) async throws -> RedisConnection {
     let end = ContinuousClock.now + limit
@@ -93,7 +93,8 @@ struct PrimaryResolver: Sendable {
     options.address = answer.address
     // A primary that does not answer leaves time for its successor.
     options.connectTimeout = max(min(end - .now, limit / 2), .milliseconds(1))
-    let connection = try await RedisConnection.connect(to: options, onPush: onPush)
+    let connection = try await RedisConnection.connect(
+      to: options, ending: lost, onPush: onPush)
     do {
       let left = max(end - .now, .milliseconds(1))
       try await connection.confirm(configuration.address, timeout: left)

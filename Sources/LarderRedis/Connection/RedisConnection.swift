@@ -25,6 +25,8 @@ public final class RedisConnection: RedisSender {
   private let channel: any Channel
   private let handler: NIOLoopBound<RedisChannelHandler>
   private let pipeline: RedisPipeline
+  /// The name of the connection on the server.
+  private let identity = Mutex<LostConnection?>(nil)
   /// The options, with the address of the server, also if sentinels have named it.
   public let configuration: RedisConfiguration
 
@@ -57,8 +59,16 @@ public final class RedisConnection: RedisSender {
     to configuration: RedisConfiguration,
     onPush: @escaping @Sendable ([RedisValue]) -> Void = { _ in }
   ) async throws -> RedisConnection {
+    try await connect(to: configuration, ending: [], onPush: onPush)
+  }
+
+  /// Connects to a server, which executes no command of lost connections to it from then on.
+  static func connect(
+    to configuration: RedisConfiguration, ending lost: [LostConnection],
+    onPush: @escaping @Sendable ([RedisValue]) -> Void = { _ in }
+  ) async throws -> RedisConnection {
     if let resolver = PrimaryResolver(configuration) {
-      return try await resolver.connect(onPush)
+      return try await resolver.connect(ending: lost, onPush)
     }
     let server = "\(configuration.address)"
     if case .cluster = configuration.address {
@@ -74,7 +84,7 @@ public final class RedisConnection: RedisSender {
     }
     do {
       try Task.checkCancellation()
-      try await connection.greet(within: max(end - .now, .milliseconds(1)))
+      try await connection.greet(ending: lost, within: max(end - .now, .milliseconds(1)))
       return connection
     } catch {
       await connection.close()
@@ -117,6 +127,7 @@ public final class RedisConnection: RedisSender {
       channel = try await bootstrap.connect(unixDomainSocketPath: path).get()
     case .sentinels, .cluster: throw ChannelError.operationUnsupported
     }
+    if case .host = configuration.address { LostConnection.discardUnsent(of: channel) }
     let parts = created.handlers.withLock { $0[ObjectIdentifier(channel)]! }
     return RedisConnection(channel, parts, configuration)
   }
@@ -127,8 +138,8 @@ public final class RedisConnection: RedisSender {
       [:])
   }
 
-  /// Chooses RESP3, the user and the database.
-  private func greet(within timeout: Duration) async throws {
+  /// Chooses RESP3, the user and the database, and ends lost connections.
+  private func greet(ending lost: [LostConnection], within timeout: Duration) async throws {
     var arguments: [any RedisArgument] = [3]
     if let password = configuration.password {
       arguments += ["AUTH", configuration.user ?? "default", password]
@@ -142,6 +153,11 @@ public final class RedisConnection: RedisSender {
           .unsupportedServer, server,
           "The server does not speak RESP3. Use Redis 6 or newer, or Valkey.")
       }
+      // The server may refuse these to the user: see `LostConnection.swift`.
+      let kills = lost.filter { $0.server == configuration.address }.map(\.kill)
+      let replies = try await send([RedisCommand("CLIENT", "INFO")] + kills, timeout: timeout)
+      let found = LostConnection(configuration.address, hello: hello, info: replies[0])
+      identity.withLock { $0 = found }
       if configuration.database != 0 {
         try await send(RedisCommand("SELECT", configuration.database), timeout: timeout)
       }
@@ -224,6 +240,9 @@ public final class RedisConnection: RedisSender {
   func onEnd(_ body: @escaping @Sendable () -> Void) {
     channel.closeFuture.whenComplete { _ in body() }
   }
+
+  /// The name of the connection on the server, which may still execute commands without a reply; else `nil`.
+  var lost: LostConnection? { pipeline.isUnanswered ? identity.withLock { $0 } : nil }
 
   /// Whether commands can be sent.
   public var isOpen: Bool { channel.isActive }

@@ -20,6 +20,8 @@ final class RedisNode: RedisSender {
     var blockedUntil: ContinuousClock.Instant?
     var lastError: RedisError?
     var isClosed = false
+    /// The connections that ended before all replies came, until the server has ended them too.
+    var lost: [LostConnection] = []
     var onEnd: (@Sendable () -> Void)?
   }
 
@@ -96,12 +98,16 @@ final class RedisNode: RedisSender {
   ) async throws -> RedisConnection {
     let configuration = configuration
     let attempt = state.withLock { state -> Task<RedisConnection, any Error>? in
-      if let connection = state.connection, connection.isOpen { return nil }
+      if let connection = state.connection {
+        if connection.isOpen { return nil }
+        if let lost = connection.lost { state.lost.append(lost) }
+      }
       state.connection = nil
       if let attempt = state.attempt { return attempt }
+      let lost = state.lost
       let attempt = BlockingWork.task { [weak self] in
         do {
-          let connection = try await RedisConnection.connect(to: configuration)
+          let connection = try await RedisConnection.connect(to: configuration, ending: lost)
           if self?.adopt(connection) != true { await connection.close() }
           return connection
         } catch {
@@ -133,6 +139,7 @@ final class RedisNode: RedisSender {
       if state.isClosed { return false }
       state.attempt = nil
       state.connection = connection
+      if connection != nil { state.lost = [] }
       if let connection, let onEnd = state.onEnd { connection.onEnd(onEnd) }
       return true
     }

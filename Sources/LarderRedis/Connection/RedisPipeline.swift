@@ -39,6 +39,8 @@ final class RedisPipeline: Sendable {
     var nextID: UInt64 = 0
     /// The error of requests from now on, after the end.
     var failure: RedisError?
+    /// Whether the connection has ended before all replies came.
+    var hasEndedUnanswered = false
     var writer: SocketWriter?
     /// The writes that the channel has not finished.
     var queued = 0
@@ -187,6 +189,7 @@ final class RedisPipeline: Sendable {
     let (callers, error, writer) = state.withLock { state in
       let first = state.failure ?? error
       state.failure = first
+      if !state.pending.isEmpty { state.hasEndedUnanswered = true }
       defer {
         (state.pending, state.pendingCommands) = (CircularBuffer(), 0)
         (state.received, state.replies) = (0, [])
@@ -197,6 +200,11 @@ final class RedisPipeline: Sendable {
     // The server would otherwise wait for the second descriptor.
     writer?.shutDown()
     for caller in callers { caller.resume(throwing: error) }
+  }
+
+  /// Whether commands have no reply: now, or at the end of the connection.
+  var isUnanswered: Bool {
+    state.withLock { $0.hasEndedUnanswered || !$0.pending.isEmpty }
   }
 
   /// The error of requests from now on, if there is one.
