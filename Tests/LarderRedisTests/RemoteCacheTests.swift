@@ -287,6 +287,27 @@ struct RemoteCacheTests {
     #expect(try await first.value(forKey: "a", freshness: .latest) == "new")
   }
 
+  @Test func `Two Unicode forms of a tag are two tags, and of a namespace two namespaces`()
+    async throws
+  {
+    let server = try await RedisServer()
+    let hosts = [try await Host(server.socket), try await Host(server.socket)]
+    let (first, second) = (hosts[0].cache(), hosts[1].cache())
+    for host in hosts { try await host.linked() }
+    let forms = ["caf\u{E9}", "cafe\u{301}"]
+    for removed in forms {
+      let value = try await first.value(forKey: "k", tags: forms) { removed }
+      #expect(value == removed)
+      #expect(try await second.value(forKey: "k", freshness: .latest) == removed)
+      try await second.removeAll(tagged: removed)
+      let left = try await first.value(forKey: "k", freshness: .latest)
+      #expect(left == nil, "\(removed.utf8.count)")
+    }
+    let keys = forms.map { RemoteKey($0, EncodedKey("k")) }
+    #expect(keys[0] != keys[1] && Set(keys).count == 2)
+    #expect(keys[0] == RemoteKey(forms[0], EncodedKey("k")))
+  }
+
   @Test func `A key whose value was removed by tag can be set if it is absent`() async throws {
     let server = try await RedisServer()
     let host = try await Host(server.socket)

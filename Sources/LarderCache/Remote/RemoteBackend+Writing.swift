@@ -117,7 +117,9 @@ extension RemoteBackend {
       lifetime: deadline == EntryHeader.never ? nil : max(deadline - now, 1))
     let entry = RemoteEntry(
       version, codec: codec.rawValue, payload: payload, isAbsent: value == nil,
-      tags: attributes.tags.reduce(into: []) { if !$0.contains($1) { $0.append($1) } })
+      tags: attributes.tags.reduce(into: []) { tags, tag in
+        if !tags.contains(where: { $0.utf8.elementsEqual(tag.utf8) }) { tags.append(tag) }
+      })
     return PreparedWrite(
       place: place, write: RemoteWrite(place.remote, entry),
       refresh: (attributes.kept, attributes.computeTime))

@@ -51,7 +51,8 @@ package protocol RemoteService: AnyObject, Sendable {
   func complete(_ key: RemoteKey, token: UInt64, _ write: RemoteWrite?) async throws -> Bool
 }
 
-/// A key with its namespace.
+/// A key with its namespace. Namespaces of equal bytes are the same, as in a store: two Unicode forms of a name are two
+/// names.
 package struct RemoteKey: Sendable, Hashable {
   package let namespace: String
   package let key: EncodedKey
@@ -59,6 +60,16 @@ package struct RemoteKey: Sendable, Hashable {
   package init(_ namespace: String, _ key: EncodedKey) {
     self.namespace = namespace
     self.key = key
+  }
+
+  package static func == (one: RemoteKey, other: RemoteKey) -> Bool {
+    one.key == other.key && one.namespace.utf8.elementsEqual(other.namespace.utf8)
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    // Of a part of the equal ones only: a namespace is shared by many keys.
+    hasher.combine(key)
+    hasher.combine(namespace.utf8.count)
   }
 }
 
@@ -110,8 +121,8 @@ package struct RemoteEntry: Sendable, Hashable {
   }
 }
 
-/// The bytes by which the server knows tags until they are removed.
-package typealias RemoteTokens = [String: [UInt8]]
+/// The bytes by which the server knows tags until they are removed, by the tags' bytes.
+package typealias RemoteTokens = [[UInt8]: [UInt8]]
 
 /// An entry to be written under a key.
 package struct RemoteWrite: Sendable, Hashable {

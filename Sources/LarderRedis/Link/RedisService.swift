@@ -217,7 +217,7 @@ final class RedisService: RemoteService {
     }
     let names = Set(
       writes.flatMap { write in
-        write.entry.tags.filter { write.tokens[$0] == nil }
+        write.entry.tags.filter { write.tokens[Array($0.utf8)] == nil }
           .map { keys.tag($0, in: write.key.namespace) }
       })
     let tokens = try await tokens(of: names.sorted())
@@ -225,7 +225,7 @@ final class RedisService: RemoteService {
       RedisEntry.bytes(
         write.entry,
         tokens: write.entry.tags.map {
-          write.tokens[$0] ?? tokens[keys.tag($0, in: write.key.namespace)]!
+          write.tokens[Array($0.utf8)] ?? tokens[keys.tag($0, in: write.key.namespace)]!
         })
     }
   }
@@ -234,7 +234,8 @@ final class RedisService: RemoteService {
     let names = Set(tags.map { keys.tag($0, in: namespace) })
     let tokens = try await tokens(of: names.sorted())
     return Dictionary(
-      tags.map { ($0, tokens[keys.tag($0, in: namespace)]!) }, uniquingKeysWith: { $1 })
+      tags.map { (Array($0.utf8), tokens[keys.tag($0, in: namespace)]!) },
+      uniquingKeysWith: { $1 })
   }
 
   /// Returns the bytes of the keys of tags, and writes those that are missing.
