@@ -125,6 +125,36 @@ struct LostServerTests {
     #expect(values == ["k": "x", "new": "computed"])
   }
 
+  @Test func `A value that the link confirmed until the loss is served, however old it is`()
+    async throws
+  {
+    let server = try await RedisServer()
+    let clock = ManualClock()
+    let host = try await Host(server.socket, clock: clock.storeClock)
+    let options = RemoteOptions(
+      onLoss: .serveStale(upTo: .seconds(600)), lifetime: .seconds(1_000_000))
+    let cache = host.cache("values", options)
+    try await host.linked()
+    try await cache.setValue("x", forKey: "k")
+    // The message about the write may come before the copy is stored; a read then leaves one.
+    try await awaitEventually("the host has a copy") {
+      _ = try await cache.value(forKey: "k")
+      return try host.store.namespace("values").bytes(forKey: "k") != nil
+    }
+    try await host.settled()
+    clock.advance(by: .seconds(3600))
+    try await host.settled()
+    server.process.kill()
+    try await awaitEventually("no connection is made") {
+      await redisError { try await cache.setValue("y", forKey: "other") }?.code == .unreachable
+    }
+    cache.clearMemoryCache()
+    #expect(try await cache.value(forKey: "k") == "x")
+    // The last confirmation is an hour old.
+    clock.advance(by: .seconds(3600))
+    #expect(await redisError { _ = try await cache.value(forKey: "k") }?.code == .unreachable)
+  }
+
   @Test func `An entry that a process has written without the server is not read`() async throws {
     let server = try await RedisServer()
     let host = try await Host(server.socket)

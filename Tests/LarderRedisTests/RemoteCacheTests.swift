@@ -18,10 +18,12 @@ struct Host: Sendable {
   let name: RemoteName
   let errors = ErrorLog()
 
-  init(_ configuration: RedisConfiguration, prefix: String = "test") async throws {
+  init(
+    _ configuration: RedisConfiguration, prefix: String = "test", clock: StoreClock = .system
+  ) async throws {
     directory = try TemporaryDirectory()
     let errors = errors
-    var options = StoreOptions(budget: .megabytes(64))
+    var options = StoreOptions(budget: .megabytes(64), clock: clock)
     options.onError = { errors.add("\($0)") }
     store = try SharedStore(at: directory.appending("store"), options)
     link = try RedisLink(configuration, prefix: prefix)

@@ -69,21 +69,28 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
     }
   }
 
-  /// Returns what the host has for a key, verified or not, if it was stored in the last `time`.
+  /// Returns what the host has for a key, verified or not, if it was stored or confirmed in the last `time`.
   func stale(_ key: Key, within time: Duration) throws -> KeyState<LoadedValue<Value>> {
     let place = try place("get", key)
-    let isFresh = copies.isFresh(place.record, at: tier.now)
+    // A copy that the link has kept until it was lost is as old as the last confirmation, however long ago it was
+    // stored.
+    let isConfirmed =
+      copies.isFresh(place.record, at: tier.now)
+      || place.record.isFresh(at: tier.now, within: StalenessLimit(time))
     let lookup = try place.store.core.lookup(
       place.store.encoded, in: place.store.space, isRepeated: true)
     let oldest = tier.now - Int64(clamping: time.milliseconds)
+    func mayServe(_ stored: StoredValue) -> Bool {
+      isConfirmed && stored.remoteVersion != 0
+        && place.record.isLinked(commitVersion: stored.commitVersion) || stored.created >= oldest
+    }
     switch lookup.outcome {
     case .found(let stored):
-      let isVerified = isFresh && place.record.isLinked(commitVersion: stored.commitVersion)
-      guard isVerified || stored.created >= oldest else { return .unknown }
+      guard mayServe(stored) else { return .unknown }
       place.record.count(.staleHits)
       let value = try context.decode(stored.payload, codec: stored.codec, of: key)
       return .value(LoadedValue(value: value, expires: stored.expires))
-    case .knownAbsent(let stored) where stored.created >= oldest: return .absent
+    case .knownAbsent(let stored) where mayServe(stored): return .absent
     default: return .unknown
     }
   }

@@ -24,8 +24,11 @@ public final class RemoteTier: Sendable {
 public struct RemoteOptions: Sendable {
   /// The rule for reads while the server cannot be reached.
   public enum LossPolicy: Sendable, Hashable {
-    /// Returns the value that the host has, if it was stored or checked at most this long ago. Without one,
+    /// Returns the value that the host has, if it was stored or confirmed at most this long ago. Without one,
     /// a computing read computes, and any other read throws.
+    ///
+    /// The link of the host confirms all its copies about ten times a second, until the server is lost. After
+    /// another loss soon after it, the time counts from the last read that has compared the value.
     case serveStale(upTo: Duration)
     /// Throws the error of the server as soon as a value is older than ``RemoteOptions/maxStaleness``.
     case fail
