@@ -148,6 +148,52 @@ struct DelayedReplyTests {
     return [newer, older] + values
   }
 
+  @Test func `A value that could not be stored leaves no older copy`() async throws {
+    #expect(try await withLinks(readAroundAnOlderCopy) == ["newest", "newest", "newest"])
+  }
+
+  /// Returns what a read finds whose request was delayed until a copy of an older value was stored, and what the next
+  /// ones find.
+  private func readAroundAnOlderCopy() async throws -> [String?] {
+    let setting = try await Setting()
+    let second = try RedisLink(setting.proxy.socket("second"), prefix: "test")
+    let first = setting.host.cache()
+    let other = PersistentCache<String, String>(
+      storage: setting.host.store, namespace: "values", remote: second)
+    let writer = setting.writer.cache()
+    let store = setting.host.store
+    try await writer.setValue("old", forKey: "k")
+    _ = try await first.value(forKey: "other")
+    _ = try await other.value(forKey: "other")
+    try await setting.host.settled()
+    try await store.namespace("values").removeAll()
+    setting.proxy.holdRequests("first")
+    let late = Task { try await first.value(forKey: "k") }
+    try await awaitEventually("the request is held") { setting.proxy.heldRequests("first") > 0 }
+    // The change overtakes the request, so its answer cannot be stored.
+    try await writer.setValue("newer", forKey: "k")
+    try await setting.host.settled()
+    guard try await other.value(forKey: "k") == "newer" else { return [nil] }
+    try await awaitEventually("the host has a copy") {
+      let copy = try store.namespace("values").bytes(forKey: "k") ?? []
+      return String(decoding: copy, as: UTF8.self).contains("newer")
+    }
+    setting.proxy.hold("first-link")
+    setting.proxy.hold("second-link")
+    try await writer.setValue("newest", forKey: "k")
+    setting.proxy.releaseRequests("first")
+    var values = [try await late.value]
+    // Its copy is stored or refused by now, because the store executes writes in their order.
+    try await store.write { _ in }
+    let copy = try store.namespace("values").bytes(forKey: "k") ?? []
+    #expect(!String(decoding: copy, as: UTF8.self).contains("newer"))
+    for _ in 0..<2 { values.append(try await first.value(forKey: "k")) }
+    setting.proxy.release("first-link")
+    setting.proxy.release("second-link")
+    #expect(try store.verify() == [])
+    return values
+  }
+
   @Test func `A copy of which a change is held back is served for no longer than the limit`()
     async throws
   {

@@ -55,6 +55,10 @@ final class RedisProxy: Sendable {
 
   /// Holds back what is sent to the server on the present connections with a name, also after the client has closed them.
   func holdRequests(_ name: String) { links.named(name).forEach { $0.holdRequests() } }
+  /// The number of parts that are held back on their way to the server.
+  func heldRequests(_ name: String) -> Int {
+    links.named(name).reduce(0) { $0 + $1.heldRequests }
+  }
   /// Sends what was held back, and closes the connections whose clients have closed them.
   func releaseRequests(_ name: String) { links.named(name).forEach { $0.releaseRequests() } }
 
@@ -83,6 +87,7 @@ final class RedisProxy: Sendable {
       (self.client, self.server) = (client, server)
     }
 
+    var heldRequests: Int { state.withLock { $0.requests.count } }
     func holdRequests() { state.withLock { $0.holdsRequests = true } }
 
     func releaseRequests() {

@@ -56,7 +56,7 @@ extension RemoteBackend {
     guard let first = encoded.first else { return read }
     let isFresh = copies.isFresh(try copies.place("get", first).record, at: tier.now)
     for (key, request) in zip(missing, try copies.requests(encoded, isRepeated: false)) {
-      if isFresh, request.isVerified {
+      if isFresh, request.isVerified, !copies.isAnswered(request.place) {
         if request.isAbsent { continue }
         // Through the local backend, which keeps the value in memory. It may be gone by now.
         if let loaded = try local.find(key).value {

@@ -50,6 +50,7 @@ final class RemoteBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBacken
   func find(_ key: Key, _ read: KeyRead) throws -> KeyState<LoadedValue<Value>> {
     let place = try place("get", key)
     let isFresh = copies.isFresh(place.record, at: tier.now)
+    if copies.isAnswered(place) { return .unknown }
     let state = try local.find(key, read, at: place.store)
     switch state {
     case .unknown: return .unknown

@@ -94,13 +94,18 @@ extension RemoteCopies {
     do {
       let (answers, fills) = try await ask(requests([key], isRepeated: true))
       RemoteFetches.all.settle(place, fetch)
+      RemoteFetches.all.noteAnswers(of: [place])
       fetch.answer.finish(.success(answers[0]))
+      @Sendable func end() {
+        RemoteFetches.all.end(place, fetch)
+        RemoteFetches.all.endAnswers(of: [place])
+      }
       if replaces {
-        defer { RemoteFetches.all.end(place, fetch) }
+        defer { end() }
         await storeOrRemove(fills)
       } else {
         // Until the copy is stored, others read the answer.
-        storeLater(fills) { RemoteFetches.all.end(place, fetch) }
+        storeLater(fills, completion: end)
       }
       return answers[0]
     } catch {
@@ -113,9 +118,16 @@ extension RemoteCopies {
   /// Returns what the server has for keys, and stores it in the host.
   func fetch(_ requests: [Request]) async throws -> [RemoteAnswer] {
     let (answers, fills) = try await ask(requests)
-    for request in requests { settle(request.place) }
-    storeLater(fills)
+    let places = requests.map { RemotePlace($0.place, name) }
+    for place in places { RemoteFetches.all.settle(place, nil) }
+    RemoteFetches.all.noteAnswers(of: places)
+    storeLater(fills) { RemoteFetches.all.endAnswers(of: places) }
     return answers
+  }
+
+  /// Whether this process has returned a value of the key that the store does not have yet.
+  func isAnswered(_ place: Place) -> Bool {
+    RemoteFetches.all.isAnswered(RemotePlace(place, name))
   }
 
   /// Notes that this process has read a key from the server.

@@ -166,28 +166,29 @@ final class RemoteCopies: Sendable {
   /// - Parameter completion: Called when they are stored, or are not going to be.
   func storeLater(_ fills: [Fill], completion: @escaping @Sendable () -> Void = {}) {
     // Without a link nothing is stored.
-    let fills = fills.filter { $0.elseRemoves || $0.fence.link != 0 }
+    var fills = fills.filter { $0.elseRemoves || $0.fence.link != 0 }
     if fills.isEmpty { return completion() }
-    let bytes = fills.reduce(0) { $0 + $1.bytes }
-    // Values are fetched faster than a store takes them whose writer is stopped.
-    if waiting.add(bytes, ordering: .relaxed).newValue > Self.waitingLimit,
-      !fills.contains(where: \.elseRemoves)
-    {
+    var bytes = fills.reduce(0) { $0 + $1.bytes }
+    // Values are fetched faster than a store takes them whose writer is stopped. Then the older ones are removed.
+    if waiting.add(bytes, ordering: .relaxed).newValue > Self.waitingLimit {
       waiting.subtract(bytes, ordering: .relaxed)
-      return completion()
+      fills = fills.map { Fill(key: $0.key, content: nil, fence: $0.fence, elseRemoves: true) }
+      bytes = fills.reduce(0) { $0 + $1.bytes }
+      waiting.add(bytes, ordering: .relaxed)
     }
+    let waited = bytes
     do {
       let (core, space) = try open("set")
       core.submit(
         storing(fills, in: space), space: nil, key: WriteRequest.noKey, isPatient: true
       ) { [self] result in
-        waiting.subtract(bytes, ordering: .relaxed)
+        waiting.subtract(waited, ordering: .relaxed)
         // The values are valid although they could not be stored.
         if case .failed(let error) = result { report(error) }
         completion()
       }
     } catch {
-      waiting.subtract(bytes, ordering: .relaxed)
+      waiting.subtract(waited, ordering: .relaxed)
       report(error)
       completion()
     }
@@ -216,9 +217,14 @@ final class RemoteCopies: Sendable {
     guard let content = fill.content, let record,
       record.isPassed(by: fill.fence, topology: topology)
     else {
-      guard fill.elseRemoves else { return false }
       // A write that was sent before this one may have been executed after it, or not be stored yet. What
       // replaces a removed value is fetched again.
+      if fill.elseRemoves { return try remove(fill.key, from: &transaction, in: space) }
+      guard let content = fill.content else { return false }
+      // The process has returned the value: no older copy is read after it, nor one that is on its way (L6).
+      transaction.generation.table.noteRemoteChange(hash: fill.fence.hash)
+      let present = try transaction.versions(of: fill.key, in: space)
+      guard let present, present.remote != content.remoteVersion else { return false }
       return try remove(fill.key, from: &transaction, in: space)
     }
     let present = try transaction.versions(of: fill.key, in: space)

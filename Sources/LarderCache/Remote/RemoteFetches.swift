@@ -11,6 +11,10 @@ internal import Synchronization
 // have come between that the process may have read already: the fence is the same, no transaction of the
 // store has begun since, and no other request of the process for the key has had an answer since.
 //
+// A value that was returned is stored a moment later. Until then, and whatever has overtaken it, the store may have an
+// older copy, which this process must not read any more: its reads ask the server, or join the request
+// (`isAnswered(_:)`).
+//
 // The task that began the request continues it on Swift's pool, never on an actor. A caller that blocks its
 // thread joins none: the thread may be one that the request needs.
 
@@ -49,6 +53,10 @@ struct RemotePlace: Hashable {
 final class RemoteFetches: Sendable {
   static let all = RemoteFetches()
   private let running = Mutex<[RemotePlace: RemoteFetch]>([:])
+  /// The number of answers of each key that are not stored yet.
+  private let answered = Mutex<[RemotePlace: Int]>([:])
+  /// The number of keys in `answered`, so that a process without any looks no further.
+  private let answeredCount = Atomic<Int>(0)
 
   /// Begins a request, unless a running one has the same answer.
   ///
@@ -68,6 +76,32 @@ final class RemoteFetches: Sendable {
   /// - Parameter fetch: The request; `nil` if no other task may share it.
   func settle(_ place: RemotePlace, _ fetch: RemoteFetch?) {
     running.withLock { running in if running[place] !== fetch { running[place] = nil } }
+  }
+
+  /// Notes that answers are returned before they are stored.
+  func noteAnswers(of places: [RemotePlace]) {
+    answered.withLock { answered in
+      for place in places { answered[place, default: 0] += 1 }
+      answeredCount.store(answered.count, ordering: .sequentiallyConsistent)
+    }
+  }
+
+  /// Notes that answers are stored, or are not going to be.
+  func endAnswers(of places: [RemotePlace]) {
+    answered.withLock { answered in
+      for place in places {
+        guard let number = answered[place] else { continue }
+        answered[place] = number > 1 ? number - 1 : nil
+      }
+      answeredCount.store(answered.count, ordering: .sequentiallyConsistent)
+    }
+  }
+
+  /// Whether the process has an answer for a key that is not stored yet, so that the store may have an older one.
+  func isAnswered(_ place: @autoclosure () -> RemotePlace) -> Bool {
+    if answeredCount.load(ordering: .sequentiallyConsistent) == 0 { return false }
+    let place = place()
+    return answered.withLock { $0[place] != nil }
   }
 
   func end(_ place: RemotePlace, _ fetch: RemoteFetch) {
