@@ -332,6 +332,7 @@ package final class Generation: Sendable {
       return false
     }
     if let view = QuietView.of(self) {
+      table.fence()
       environment.close()
       view.end()
       return true

@@ -86,6 +86,9 @@ final class QuietView: Sendable {
     thread.stop(waits: false)
   }
 
+  /// Whether the calling thread is the one of the view, which alone lets openers in.
+  var isOnItsThread: Bool { thread.isCurrent }
+
   /// Whether this process takes part, and only the reads in progress need the view.
   var hasJoined: Bool { pin.withLock { $0 != nil } }
 
@@ -214,10 +217,8 @@ extension StoreCore {
   func watchQuietView() throws {
     let generation = try generation()
     guard let view = QuietView.of(generation) else { return }
-    try view.watch { [weak self, weak generation] view in
-      guard let self, let generation else { return }
-      leave(view, of: generation)
-    }
+    // The generation until the view ends, which also ends the thread.
+    try view.watch { [weak self] view in self?.leave(view, of: generation) }
   }
 
   /// Takes part for an opener that waits, and closes the view after its last read.
@@ -234,20 +235,21 @@ extension StoreCore {
   func join(_ view: QuietView, from old: Generation) throws(StoreError) -> Generation? {
     let opener = StoreOpener(
       directory: directory, options: notices.adopting(options), firstNumber: old.number + 1)
+    var isClosed = false
     // Where this fails, the store is opened again after the view has been closed, and that error is thrown.
     let joined = try? view.joining(directory, timeout: options.openTimeout) {
-      () throws(StoreError) in
-      try opener.openJoining()
-    }
-    guard let new = joined else { return nil }
-    guard view.pin(old, in: new) else {
+      () throws(StoreError) -> Generation? in
+      guard let new = try opener.openJoining() else { return nil }
+      if view.pin(old, in: new) {
+        if publish(new, after: old) { return new }
+        isClosed = true
+        view.unpin()
+      }
       new.closeUnused()
       return nil
     }
-    guard publish(new, after: old) else {
-      view.unpin()
-      throw closed(before: new)
-    }
+    if isClosed { throw .closed("use") }
+    guard let new = joined else { return nil }
     old.table.fence()
     view.releaseGate()
     return new

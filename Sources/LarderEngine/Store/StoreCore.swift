@@ -154,7 +154,7 @@ package final class StoreCore: Sendable {
     // From here on, no value of the old generation validates in any memory tier, even if its
     // files were deleted without a fence.
     if let view = QuietView.of(old) {
-      if let new = try join(view, from: old) { return new }
+      if view.isOnItsThread, let new = try join(view, from: old) { return new }
       old.table.fence()
     } else if !old.mustReopen.load(ordering: .acquiring) {
       old.supersedeOrFence()
@@ -164,10 +164,16 @@ package final class StoreCore: Sendable {
     }
     try restoreDirectory()
     // Commit versions only grow, even if everything was deleted: cached values are older.
+    var options = notices.adopting(options)
+    // A view has a thread that lets openers in, which only the opening of the store starts.
+    options.awaitsOthers = true
     let new = try StoreOpener(
-      directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
+      directory: directory, options: options, firstNumber: old.number + 1
     ).open()
-    guard publish(new, after: old) else { throw closed(before: new) }
+    guard publish(new, after: old) else {
+      new.close(gateTimeout: options.openTimeout)
+      throw .closed("use")
+    }
     return new
   }
 
@@ -184,12 +190,6 @@ package final class StoreCore: Sendable {
     queue.rehash(in: new)
     if new.number != old.number { notify(.generationChanged(generation: new.number)) }
     return true
-  }
-
-  /// Closes a generation that was opened for a store that was closed meanwhile.
-  func closed(before new: Generation) -> StoreError {
-    new.close(gateTimeout: options.openTimeout)
-    return .closed("use")
   }
 
   /// Creates the directory again if it was deleted together with the store.
