@@ -23,7 +23,8 @@ internal import Darwin
 //   K2  A connection that has ended with commands without a reply is remembered by its client. The next one ends it on
 //       the server as well, with CLIENT KILL by number and address, before its first command of a caller. The server
 //       executes one command after the other: once it has replied to CLIENT KILL, it reads no more of that connection.
-//       The number alone would not do: a server that was started again counts from one.
+//       A server that was started again counts from one, and a Unix socket gives all connections one address: of
+//       another run of the server (INFO) no connection is ended.
 //   K3  The system discards the unsent bytes of a closed socket and resets the connection (SO_LINGER with a time of
 //       zero), also when the process ends. Without it the system would go on sending for minutes.
 //
@@ -37,9 +38,15 @@ struct LostConnection: Sendable, Hashable {
   let number: Int
   /// The address of this end, as the server sees it.
   let address: String
+  /// The run of the server, if its user may read that.
+  let run: Substring?
 
-  /// Reads the replies to HELLO and CLIENT INFO; `nil` if they have no number or no address.
-  init?(_ server: RedisConfiguration.Address, hello: RedisValue, info: RedisValue) {
+  /// Reads the replies to HELLO, CLIENT INFO and INFO; `nil` if they have no number or no address.
+  init?(
+    _ server: RedisConfiguration.Address, hello: RedisValue, info: RedisValue,
+    serverInfo: RedisValue
+  ) {
+    run = serverInfo.text?.split(whereSeparator: \.isNewline).first { $0.hasPrefix("run_id:") }
     let address = info.text?.split(whereSeparator: \.isWhitespace).first { $0.hasPrefix("addr=") }
     guard let number = hello["id"]?.integer, let address else { return nil }
     self.server = server

@@ -154,10 +154,13 @@ public final class RedisConnection: RedisSender {
           "The server does not speak RESP3. Use Redis 6 or newer, or Valkey.")
       }
       // The server may refuse these to the user: see `LostConnection.swift`.
-      let kills = lost.filter { $0.server == configuration.address }.map(\.kill)
-      let replies = try await send([RedisCommand("CLIENT", "INFO")] + kills, timeout: timeout)
-      let found = LostConnection(configuration.address, hello: hello, info: replies[0])
+      let replies = try await send(
+        [RedisCommand("CLIENT", "INFO"), RedisCommand("INFO", "server")], timeout: timeout)
+      let found = LostConnection(
+        configuration.address, hello: hello, info: replies[0], serverInfo: replies[1])
       identity.withLock { $0 = found }
+      let ended = lost.filter { $0.server == configuration.address && $0.run == found?.run }
+      _ = try await send(ended.map(\.kill), timeout: timeout)
       if configuration.database != 0 {
         try await send(RedisCommand("SELECT", configuration.database), timeout: timeout)
       }
