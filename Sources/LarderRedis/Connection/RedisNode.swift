@@ -139,7 +139,9 @@ final class RedisNode: RedisSender {
       if state.isClosed { return false }
       state.attempt = nil
       state.connection = connection
-      if connection != nil { state.lost = [] }
+      if let connection {
+        state.lost.removeAll { $0.server == connection.configuration.address }
+      }
       if let connection, let onEnd = state.onEnd { connection.onEnd(onEnd) }
       return true
     }
