@@ -176,16 +176,20 @@ final class RemoteCopies: Sendable {
       bytes = fills.reduce(0) { $0 + $1.bytes }
       waiting.add(bytes, ordering: .relaxed)
     }
-    let waited = bytes
+    let (waited, keys) = (bytes, fills.map(\.key))
     do {
       let (core, space) = try open("set")
       core.submit(
         storing(fills, in: space), space: nil, key: WriteRequest.noKey, isPatient: true
       ) { [self] result in
         waiting.subtract(waited, ordering: .relaxed)
-        // The values are valid although they could not be stored.
-        if case .failed(let error) = result { report(error) }
-        completion()
+        guard case .failed(let error) = result else { return completion() }
+        // The values are valid although they could not be stored, and older ones are not read after them.
+        report(error)
+        _ = BlockingWork.task { [self] in
+          await forget(keys)
+          completion()
+        }
       }
     } catch {
       waiting.subtract(waited, ordering: .relaxed)
